@@ -1,0 +1,1 @@
+"""What people see: the command line, the live view, reports."""

@@ -1,0 +1,1 @@
+"""What shall happen: plans, their check, their review, and the planners that write them."""

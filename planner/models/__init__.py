@@ -1,0 +1,1 @@
+"""The models behind a planner: messages in, a message out."""

@@ -1,0 +1,110 @@
+"""The plan document: frozen records, nothing extra, one canonical form and digest.
+
+Where a field says *template*, it holds JSON in which an object with the only key `$` is an expression and
+`{"$literal": x}` is `x` itself; every other text is a literal and is never scanned.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..policies.canonical import digest
+
+__all__ = ["OnFailure", "Patch", "Plan", "Step"]
+
+OnFailure = Literal["stop", "skip"]
+"""`stop`: dependants are blocked; `skip`: the result is null and dependants run."""
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+
+class Step(Record):
+    """One step: a call of a tool, or a pure value.
+
+    Exactly one of `tool` and `value` is set; the check says so where a document breaks it.
+    """
+
+    id: str
+    tool: str | None = None
+    args: dict[str, Any] = Field(default_factory=dict)
+    """Template for each argument of the tool."""
+    value: Any = None
+    """Template of a `value` step (set means present in the document, also when it is null)."""
+    each: Any = None
+    """Template of a list: one call per item, in parallel; the result is a list of the same length and order."""
+    as_: str | None = Field(default=None, alias="as")
+    """Name of the item inside `each`; `item` without it."""
+    when: Any = None
+    """Template of a boolean; where false the step is skipped and its result is null."""
+    after: list[str] = Field(default_factory=list)
+    """Steps to wait for without reading them."""
+    on_failure: OnFailure = "stop"
+    replaces: str | None = None
+    """In a patched plan: the id of the step in whose place this one stands."""
+
+    def has(self, field: str) -> bool:
+        """Whether the document says this field, even when it says null."""
+        return field in self.model_fields_set
+
+    @property
+    def item_name(self) -> str:
+        """The name of the item inside `each`."""
+        return self.as_ or "item"
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of this step, with only the fields it says, in the order of the schema."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+class Plan(Record):
+    """A whole plan. `inputs` is a JSON Schema; `output` a template evaluated when the steps are settled."""
+
+    foreplan: Literal[1] = 1
+    goal: str = ""
+    inputs: dict[str, Any] | None = None
+    steps: list[Step]
+    output: Any = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan document as plain JSON, with only the fields it says; equal plans give equal documents."""
+        document: dict[str, Any] = {"foreplan": self.foreplan}
+        if self.goal:
+            document["goal"] = self.goal
+        if self.inputs is not None:
+            document["inputs"] = self.inputs
+        document["steps"] = [step.to_json() for step in self.steps]
+        if "output" in self.model_fields_set:
+            document["output"] = self.output
+        return document
+
+    @cached_property
+    def digest(self) -> str:
+        """`sha256:…` of the canonical document: two plans are the same plan if and only if these are equal."""
+        return digest(self.to_json())
+
+    @cached_property
+    def by_id(self) -> dict[str, Step]:
+        """Steps by id (the first, where an id stands twice)."""
+        found: dict[str, Step] = {}
+        for step in self.steps:
+            found.setdefault(step.id, step)
+        return found
+
+
+class Patch(Record):
+    """A planner's answer to failures: drop unsettled steps, add new ones (each may say what it replaces)."""
+
+    drop: list[str] = Field(default_factory=list)
+    add: list[Step] = Field(default_factory=list)
+    output: Any = None
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"drop": list(self.drop), "add": [step.to_json() for step in self.add]}
+        if "output" in self.model_fields_set:
+            document["output"] = self.output
+        return document

@@ -1,0 +1,1 @@
+"""What may happen: arithmetic on plain values; knows no tool, no plan, no clock."""

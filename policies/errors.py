@@ -1,0 +1,84 @@
+"""A caller's mistakes, as exceptions; a step's failure is a value (see `failures.py`).
+
+    ForeplanError
+    ├── BadInput            something handed in cannot be used: a document, an option, a module, inputs
+    │   ├── PlanUnreadable  a plan document that is no plan (`.findings`)
+    │   ├── CheckFailed     a plan with errors (`.report`)
+    │   ├── ToolRefused     a tool that cannot be registered
+    │   ├── SchemaRefused   a JSON Schema that is invalid or hostile
+    │   ├── UnknownTool     a name no tool has (`.name`, `.nearest`)
+    │   └── UnknownRun      an id no run has
+    ├── NotApproved         an approval is missing or binds something else (`.differences`)
+    ├── CannotPlan          the planner says the goal cannot be reached with these tools (`.reason`)
+    └── JournalError        nothing more can be recorded, so nothing more is started
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "BadInput",
+    "CannotPlan",
+    "ForeplanError",
+    "JournalError",
+    "NotApproved",
+    "SchemaRefused",
+    "ToolRefused",
+    "UnknownRun",
+    "UnknownTool",
+]
+
+
+class ForeplanError(Exception):
+    """Root of every exception foreplan raises on purpose; `str()` is a sentence with the next move."""
+
+
+class BadInput(ForeplanError):
+    """Something handed in cannot be used (exit code 2 at the command line)."""
+
+
+class ToolRefused(BadInput):
+    """A tool cannot be registered: its name, a parameter, a schema or an option is wrong."""
+
+
+class SchemaRefused(BadInput):
+    """A JSON Schema is invalid or hostile: remote `$ref`, endless recursion, catastrophic pattern."""
+
+    def __init__(self, message: str, *, pointer: str = "") -> None:
+        super().__init__(message)
+        self.pointer = pointer
+
+
+class UnknownTool(BadInput):
+    """No tool has this name; `nearest` holds permitted names that look alike."""
+
+    def __init__(self, name: str, nearest: Sequence[str] = ()) -> None:
+        guess = f"; did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
+        super().__init__(f"no tool is called {name!r}{guess}")
+        self.name = name
+        self.nearest = tuple(nearest)
+
+
+class UnknownRun(BadInput):
+    """No run in this journal has this id."""
+
+
+class NotApproved(ForeplanError):
+    """The run may not start: an approval is missing, spent, expired, or binds something else (exit code 3)."""
+
+    def __init__(self, message: str, *, differences: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
+
+
+class CannotPlan(ForeplanError):
+    """The planner says that the goal cannot be reached with the tools it was shown."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the planner cannot plan this: {reason}")
+        self.reason = reason
+
+
+class JournalError(ForeplanError):
+    """The journal cannot record: nothing new is started, nothing acknowledged is lost."""
