@@ -1,0 +1,350 @@
+"""What happened, as records: the only input of `advance`, the only content of a journal.
+
+Every event begins with its place in the run (`seq`, from 1), the time the runtime stamped on it (`at`, epoch seconds,
+never decreasing) and one die (`dice`, an even draw from [0, 1)), so that nothing below needs a clock or chance.
+
+    RunOpened PlanAccepted                                     the run, its inputs and bounds, the plan
+    CallAdmitted CallStarted CallSettled                       a tool call: decided, begun (each attempt), ended
+    ValueSettled                                               a step or item that settles without a call
+    TimerFired                                                 a wait is over
+    DecisionAsked DecisionMade                                 a person is asked, and answers
+    HookAnswered ModelAnswered PatchAccepted PatchRefused      the re-plan
+    RunPaused RunResumed RunClosed                             a process lets go, takes up again, the end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ..planner.plan import Patch, Plan
+from ..policies.failures import Failure
+from ..policies.permissions import Principal
+from ..policies.policies import Policies
+
+__all__ = [
+    "EVENTS",
+    "CallAdmitted",
+    "CallSettled",
+    "CallStarted",
+    "DecisionAsked",
+    "DecisionMade",
+    "Event",
+    "HookAnswered",
+    "ModelAnswered",
+    "Outcome",
+    "PatchAccepted",
+    "PatchRefused",
+    "Path",
+    "PlanAccepted",
+    "RunClosed",
+    "RunOpened",
+    "RunPaused",
+    "RunResumed",
+    "RunState",
+    "TimerFired",
+    "ValueSettled",
+    "decode",
+    "encode",
+    "path_text",
+]
+
+Path: TypeAlias = "tuple[str | int, ...]"
+"""Identity of a call inside its run: ids and indices from the outside in, such as `("refund", 3)`."""
+
+RunState: TypeAlias = Literal["running", "waiting", "done", "failed", "stopped"]
+
+
+class Outcome(StrEnum):
+    """How a step, an item or an attempt ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+class RunOpened(NamedTuple):
+    """A run exists. `contracts` maps each tool of the plan to its fingerprint; `approval` is the approval's document."""
+
+    seq: int
+    at: float
+    dice: float
+    run: str
+    inputs: dict[str, Any]
+    principal: Principal
+    policies: Policies
+    contracts: dict[str, str]
+    approval: dict[str, Any] | None = None
+    planner: bool = False
+    hooks: tuple[str, ...] = ()
+
+
+class PlanAccepted(NamedTuple):
+    """The plan that is to run, checked and (where needed) approved."""
+
+    seq: int
+    at: float
+    dice: float
+    plan: Plan
+    digest: str
+
+
+class CallAdmitted(NamedTuple):
+    """A call may be made: arguments resolved and valid, permitted, within budget (one tool call is reserved)."""
+
+    seq: int
+    at: float
+    dice: float
+    path: Path
+    tool: str
+    args: dict[str, Any]
+    args_digest: str
+    key: str
+
+
+class CallStarted(NamedTuple):
+    """One attempt begins (from 1); durable before any effect."""
+
+    seq: int
+    at: float
+    dice: float
+    path: Path
+    attempt: int
+
+
+class CallSettled(NamedTuple):
+    """One attempt ended; `attempt` 0 is a call that was refused before it could begin."""
+
+    seq: int
+    at: float
+    dice: float
+    path: Path
+    attempt: int
+    outcome: Outcome
+    value: Any = None
+    failure: Failure | None = None
+    args: dict[str, Any] | None = None
+
+
+class ValueSettled(NamedTuple):
+    """A step or item settled without a call: a value, or a skip or failure with its reason."""
+
+    seq: int
+    at: float
+    dice: float
+    path: Path
+    outcome: Outcome
+    value: Any = None
+    failure: Failure | None = None
+    reason: str = ""
+
+
+class TimerFired(NamedTuple):
+    """The wait before the next attempt at `path` is over."""
+
+    seq: int
+    at: float
+    dice: float
+    path: Path
+
+
+class DecisionAsked(NamedTuple):
+    """A person is asked. `about`: an `unknown` outcome, a `call` that needs approval, a `patch` beyond the scope."""
+
+    seq: int
+    at: float
+    dice: float
+    id: str
+    about: Literal["unknown", "call", "patch"]
+    path: Path
+    options: tuple[str, ...]
+    question: dict[str, Any]
+
+
+class DecisionMade(NamedTuple):
+    """A person (or a late result of the tool itself) answered; `value` comes with `accept`."""
+
+    seq: int
+    at: float
+    dice: float
+    id: str
+    choice: str
+    by: str
+    value: Any = None
+    reason: str = ""
+
+
+class HookAnswered(NamedTuple):
+    """A hook was asked and answered (`go`, `stop`), once; what it raised is recorded in `failure`."""
+
+    seq: int
+    at: float
+    dice: float
+    hook: str
+    answer: Literal["go", "stop"]
+    note: str = ""
+    failure: Failure | None = None
+
+
+class ModelAnswered(NamedTuple):
+    """A planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable) or `failure` is set."""
+
+    seq: int
+    at: float
+    dice: float
+    purpose: Literal["replan"]
+    patch: Patch | None = None
+    cannot_plan: str = ""
+    findings: tuple[dict[str, Any], ...] = ()
+    failure: Failure | None = None
+    text: str = ""
+    usage: dict[str, int] | None = None
+
+
+class PatchAccepted(NamedTuple):
+    """The plan goes on with this patch; `digest` is the patched plan's."""
+
+    seq: int
+    at: float
+    dice: float
+    patch: Patch
+    digest: str
+
+
+class PatchRefused(NamedTuple):
+    """A patch does not hold: findings of the check, a hook, or a person's no."""
+
+    seq: int
+    at: float
+    dice: float
+    findings: tuple[dict[str, Any], ...]
+    by: Literal["check", "hook", "person"] = "check"
+
+
+class RunPaused(NamedTuple):
+    """The process lets go of the run; it waits (for people, or to be taken up again)."""
+
+    seq: int
+    at: float
+    dice: float
+    reason: str
+    waiting: tuple[str, ...] = ()
+
+
+class RunResumed(NamedTuple):
+    """A process takes the run up again."""
+
+    seq: int
+    at: float
+    dice: float
+    principal: Principal
+
+
+class RunClosed(NamedTuple):
+    """The end. `reason` refines `stopped`; `message` is a sentence; nothing follows."""
+
+    seq: int
+    at: float
+    dice: float
+    state: RunState
+    reason: Literal["", "budget", "cannot_plan", "cancelled", "journal"] = ""
+    output: Any = None
+    message: str = ""
+
+
+Event: TypeAlias = (
+    RunOpened
+    | PlanAccepted
+    | CallAdmitted
+    | CallStarted
+    | CallSettled
+    | ValueSettled
+    | TimerFired
+    | DecisionAsked
+    | DecisionMade
+    | HookAnswered
+    | ModelAnswered
+    | PatchAccepted
+    | PatchRefused
+    | RunPaused
+    | RunResumed
+    | RunClosed
+)
+
+EVENTS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        RunOpened,
+        PlanAccepted,
+        CallAdmitted,
+        CallStarted,
+        CallSettled,
+        ValueSettled,
+        TimerFired,
+        DecisionAsked,
+        DecisionMade,
+        HookAnswered,
+        ModelAnswered,
+        PatchAccepted,
+        PatchRefused,
+        RunPaused,
+        RunResumed,
+        RunClosed,
+    )
+}
+
+
+def path_text(path: Path) -> str:
+    """A path as people read it: `refund[3]`."""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
+
+
+# How the fields that are no plain JSON are written and read, by field name: one word means one thing in every event.
+_WRITE: dict[str, Callable[[Any], Any]] = {
+    "plan": Plan.to_json,
+    "patch": Patch.to_json,
+    "failure": Failure.to_json,
+    "principal": lambda p: p.model_dump(mode="json"),
+    "policies": lambda p: p.model_dump(mode="json"),
+    "outcome": lambda o: o.value,
+}
+_READ: dict[str, Callable[[Any], Any]] = {
+    "plan": Plan.model_validate,
+    "patch": Patch.model_validate,
+    "failure": Failure.from_json,
+    "principal": Principal.model_validate,
+    "policies": Policies.model_validate,
+    "outcome": Outcome,
+    "path": tuple,
+    "options": tuple,
+    "hooks": tuple,
+    "waiting": tuple,
+    "findings": tuple,
+}
+
+
+def encode(event: Event) -> dict[str, Any]:
+    """The event as plain JSON with its `type` first, without the fields that stand at their default."""
+    document: dict[str, Any] = {"type": type(event).__name__}
+    defaults = event._field_defaults
+    for name, value in zip(event._fields, event, strict=True):
+        if name in defaults and value == defaults[name] and type(value) is type(defaults[name]):
+            continue
+        write = _WRITE.get(name)
+        document[name] = write(value) if write is not None and value is not None else value
+    return document
+
+
+def decode(document: Mapping[str, Any]) -> Event:
+    """The inverse of `encode`."""
+    kind = EVENTS[document["type"]]
+    fields = {}
+    for name, value in document.items():
+        if name != "type":
+            read = _READ.get(name)
+            fields[name] = read(value) if read is not None and value is not None else value
+    return kind(**fields)

@@ -1,0 +1,145 @@
+"""The journal: what happened, written down before anything follows from it.
+
+A `Journal` holds many runs; a `Log` is one run's journal in the hands of the one process that drives it.
+`append` fixes the order at once and returns; `durable` waits until all that was appended survives `kill -9`.
+After a failed append nothing more can be appended, so nothing new is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from ..policies.errors import JournalError, UnknownRun
+from .events import Event, PlanAccepted, RunClosed, RunOpened, RunPaused, RunResumed, RunState
+
+__all__ = ["Journal", "Log", "MemoryJournal", "RunLine", "run_line"]
+
+
+class RunLine(NamedTuple):
+    """One line of the list of runs. Times are epoch seconds."""
+
+    run: str
+    state: RunState
+    reason: str
+    goal: str
+    opened_at: float
+    events: int
+
+
+class Log(Protocol):
+    """One run's journal, owned by this process until `close`."""
+
+    run: str
+
+    def append(self, event: Event) -> None:
+        """Write an event after all others of this run. Raises `JournalError`; then nothing was acknowledged."""
+
+    async def durable(self) -> None:
+        """Wait until everything appended so far is durable. Raises `JournalError`."""
+
+    def close(self) -> None:
+        """Let go of the run, after all that was appended is durable. Raises `JournalError`."""
+
+
+class Journal(Protocol):
+    """Many runs, each a sequence of events."""
+
+    def create(self, run: str, *, approval: str = "") -> Log:
+        """Begin a run. `approval` is the id of the approval it consumes; a spent one is refused (`NotApproved`)."""
+
+    def reopen(self, run: str) -> Log:
+        """Take a run up again. Raises `UnknownRun`, and `JournalError` while another process drives it."""
+
+    def events(self, run: str) -> Iterator[Event]:
+        """All events of a run, in order. Raises `UnknownRun`."""
+
+    def runs(self) -> list[RunLine]:
+        """All runs, the newest first."""
+
+    def run_of_approval(self, approval: str) -> str | None:
+        """The run that consumed this approval, if any."""
+
+
+def run_line(run: str, events: list[Event]) -> RunLine:
+    """What the list of runs says of a run with these events."""
+    goal, opened_at, state, reason = "", 0.0, "running", ""
+    for event in events:
+        match event:
+            case RunOpened():
+                opened_at = event.at
+            case PlanAccepted():
+                goal = event.plan.goal
+            case RunPaused():
+                state, reason = "waiting", event.reason
+            case RunResumed():
+                state, reason = "running", ""
+            case RunClosed():
+                state, reason = event.state, event.reason
+            case _:
+                pass
+    return RunLine(run, state, reason, goal, opened_at, len(events))  # type: ignore[arg-type]
+
+
+class MemoryLog:
+    """A run's journal in a list: durable as long as the process is."""
+
+    def __init__(self, run: str, events: list[Event], driven: set[str]) -> None:
+        self.run = run
+        self._events = events
+        self._driven = driven
+        self.append = events.append  # the list's own method: the fastest append there is
+
+    def append(self, event: Event) -> None:
+        """Write an event after all others of this run."""
+
+    async def durable(self) -> None:
+        """Nothing to wait for."""
+
+    def close(self) -> None:
+        """Let go of the run."""
+        self._driven.discard(self.run)
+
+
+class MemoryJournal:
+    """Runs in memory: for tests, and for runs nobody needs to prove or resume after the process ends."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[Event]] = {}
+        self._approvals: dict[str, str] = {}
+        self._driven: set[str] = set()
+
+    def create(self, run: str, *, approval: str = "") -> MemoryLog:
+        """Begin a run."""
+        if run in self._events:
+            raise JournalError(f"a run {run!r} exists already")
+        if approval:
+            self._approvals[approval] = run
+        self._events[run] = []
+        self._driven.add(run)
+        return MemoryLog(run, self._events[run], self._driven)
+
+    def reopen(self, run: str) -> MemoryLog:
+        """Take a run up again."""
+        events = self._known(run)
+        if run in self._driven:
+            raise JournalError(f"run {run!r} is being driven already; wait until it pauses or closes")
+        self._driven.add(run)
+        return MemoryLog(run, events, self._driven)
+
+    def events(self, run: str) -> Iterator[Event]:
+        """All events of a run, in order."""
+        return iter(list(self._known(run)))
+
+    def runs(self) -> list[RunLine]:
+        """All runs, the newest first."""
+        return [run_line(run, events) for run, events in reversed(self._events.items())]
+
+    def run_of_approval(self, approval: str) -> str | None:
+        """The run that consumed this approval, if any."""
+        return self._approvals.get(approval)
+
+    def _known(self, run: str) -> list[Event]:
+        if run not in self._events:
+            raise UnknownRun(f"no run {run!r} in this journal; it holds {len(self._events)} runs")
+        return self._events[run]
