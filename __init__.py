@@ -1,1 +1,99 @@
-"""A model plans first, as data; code checks it, people review it, and only then does it run."""
+"""A model plans first, as data; code checks it, people review it, and only then does it run.
+
+Nothing is imported until a name is used, so that `import foreplan` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .executor.engine import Engine, Run
+    from .executor.journal import MemoryJournal
+    from .executor.sqlite_journal import SqliteJournal
+    from .planner.approvals import Approval
+    from .planner.checking import check
+    from .planner.plan import Patch, Plan, Step
+    from .planner.planners import FunctionPlanner, ModelPlanner, StaticPlanner
+    from .planner.reviewing import diff, review
+    from .policies.effect import Effect
+    from .policies.errors import CannotPlan, ForeplanError
+    from .policies.failures import Failure, Kind, ToolFailure
+    from .policies.permissions import Principal
+    from .policies.policies import Budget, Limits, Policies
+    from .policies.retry import Retry
+    from .registry.registry import Registry
+    from .registry.tools import Tool, ToolContext, tool
+
+    __version__: str
+
+__all__ = [
+    "Approval",
+    "Budget",
+    "CannotPlan",
+    "Effect",
+    "Engine",
+    "Failure",
+    "ForeplanError",
+    "FunctionPlanner",
+    "Kind",
+    "Limits",
+    "MemoryJournal",
+    "ModelPlanner",
+    "Patch",
+    "Plan",
+    "Policies",
+    "Principal",
+    "Registry",
+    "Retry",
+    "Run",
+    "SqliteJournal",
+    "StaticPlanner",
+    "Step",
+    "Tool",
+    "ToolContext",
+    "ToolFailure",
+    "check",
+    "diff",
+    "review",
+    "tool",
+]
+
+_HOMES = {
+    "executor.engine": ("Engine", "Run"),
+    "executor.journal": ("MemoryJournal",),
+    "executor.sqlite_journal": ("SqliteJournal",),
+    "planner.approvals": ("Approval",),
+    "planner.checking": ("check",),
+    "planner.plan": ("Patch", "Plan", "Step"),
+    "planner.planners": ("FunctionPlanner", "ModelPlanner", "StaticPlanner"),
+    "planner.reviewing": ("diff", "review"),
+    "policies.effect": ("Effect",),
+    "policies.errors": ("CannotPlan", "ForeplanError"),
+    "policies.failures": ("Failure", "Kind", "ToolFailure"),
+    "policies.permissions": ("Principal",),
+    "policies.policies": ("Budget", "Limits", "Policies"),
+    "policies.retry": ("Retry",),
+    "registry.registry": ("Registry",),
+    "registry.tools": ("Tool", "ToolContext", "tool"),
+}
+"""Module -> the public names that live in it: the same as the imports above, which only type checkers read."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import the home of a public name when it is first used (PEP 562), and keep it."""
+    from importlib import import_module, metadata
+
+    if name == "__version__":
+        value: Any = metadata.version("foreplan")
+    else:
+        home = next((module for module, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module 'foreplan' has no attribute {name!r}")
+        value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__version__", *globals()})

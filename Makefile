@@ -1,0 +1,64 @@
+# Every target makes the virtual environment by itself, once; `make` alone lists the targets.
+# PYTHON=/path/to/python3 chooses the interpreter for it.
+
+VENV := .venv
+PY := $(VENV)/bin/python -P
+PIP := $(PY) -m pip --disable-pip-version-check -qq --retries 5 install
+# What is installed is a link to this folder, so a folder that was moved or copied is installed anew.
+HERE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
+RUN := $(VENV)/ready-$(HERE)
+TEST := $(RUN)-test
+BENCHMARK := $(RUN)-benchmark
+
+export PYTHON
+unexport PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test proof lint types docs benchmark clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+demo: $(RUN) ## Audit the licences of this very environment: plan, check, review, approve, run, re-plan, report
+	@if [ -t 0 ]; then yes=; else yes=--yes; fi; $(PY) examples/licence_audit --demo $$yes
+
+test: $(TEST) ## Run the tests but for the long ones
+	@$(PY) -m pytest -m 'not proof' $(ARGS)
+
+proof: $(TEST) ## Run the long tests: kills at every point, large plans, recorded data
+	@$(PY) -m pytest -m proof $(ARGS)
+
+lint: $(TEST) ## Check style and types
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) .ci/types
+
+docs: $(RUN) ## Write the generated parts of the documentation anew
+	@$(PY) docs/generate.py
+
+benchmark: $(BENCHMARK) ## Measure against a bare anyio scheduler and LangGraph
+	@$(PY) benchmarks $(ARGS)
+
+clean: ## Remove the virtual environment and everything that was built
+	@rm -rf $(VENV) build dist foreplan.egg-info licence-audit
+
+$(RUN): pyproject.toml .ci/python
+	@rm -f $(VENV)/ready-*
+	@$(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    python=$$(sh .ci/python) || exit 1; \
+	    echo "Making $(VENV) with $$python"; \
+	    "$$python" -m venv --clear $(VENV); }
+	@echo "Installing foreplan and what it needs into $(VENV)"
+	@$(PIP) 'pip>=25.1'
+	@$(PIP) --editable .
+	@touch $@
+
+$(TEST): $(RUN)
+	@echo "Installing what the tests need into $(VENV)"
+	@$(PIP) --group test --group lint
+	@touch $@
+
+$(BENCHMARK): $(TEST)
+	@echo "Installing what the benchmarks need into $(VENV)"
+	@$(PIP) --group benchmark
+	@touch $@
