@@ -1,0 +1,266 @@
+"""What a check says: findings with stable codes, and the one table of those codes.
+
+    document   syntax, duplicate_key, ... unknown_property      it cannot be read as a plan
+    structure  duplicate_id, cycle, ... unordered_effects       the steps do not fit each other
+    tools      unknown_tool, missing_argument, permission ...   the steps do not fit the tools
+    references bad_expression, unknown_step, wrong_type ...     the data do not fit
+
+The docs page of codes is printed from `CODES`, so a code without a row there cannot be raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+from ..policies.errors import BadInput
+from ..policies.text import safe_text, shorten
+
+__all__ = [
+    "CODES",
+    "CheckFailed",
+    "CodeDoc",
+    "Finding",
+    "PlanUnreadable",
+    "Report",
+    "Severity",
+    "pointer_to",
+    "quoted",
+    "split_pointer",
+]
+
+Severity = Literal["error", "warning", "info"]
+"""An error keeps a plan from running; a warning is shown before approval; an info only explains."""
+
+
+class CodeDoc(NamedTuple):
+    """What one code means, for the docs and for `--json` readers."""
+
+    severity: Severity
+    meaning: str
+    remedy: str
+
+
+CODES: dict[str, CodeDoc] = {
+    # document
+    "syntax": CodeDoc("error", "The text is neither JSON nor YAML.", "Mend the text at the place shown."),
+    "yaml_feature": CodeDoc(
+        "error",
+        "The YAML uses an anchor, alias, tag, merge key or second document.",
+        "Write the value out in full; a plan is plain JSON in YAML's clothes.",
+    ),
+    "duplicate_key": CodeDoc("error", "An object says one key twice.", "Keep one of the two."),
+    "bad_number": CodeDoc(
+        "error",
+        "A number is NaN, infinite, or too long to be read exactly.",
+        "Write a finite number, or text.",
+    ),
+    "bad_text": CodeDoc(
+        "error", "A text holds half a surrogate pair, or the file is not UTF-8.", "Save the file as UTF-8."
+    ),
+    "not_json": CodeDoc(
+        "error",
+        "A value handed in from Python is not plain JSON.",
+        "Use None, bool, int, float, str, list, dict.",
+    ),
+    "too_large": CodeDoc("error", "The document or the plan is larger than the cap.", "Split the job."),
+    "too_deep": CodeDoc("error", "Values are nested deeper than the cap.", "Nest less."),
+    "unknown_property": CodeDoc(
+        "error", "The plan document has no such property.", "Use the name suggested, or remove it."
+    ),
+    "missing_property": CodeDoc("error", "The document lacks a required property.", "Add it."),
+    "wrong_property": CodeDoc(
+        "error", "A property of the document has another type.", "Write the type named."
+    ),
+    # structure
+    "no_steps": CodeDoc("error", "The plan has no step.", "Add a step, or answer that it cannot be planned."),
+    "bad_id": CodeDoc(
+        "error", "A name is not of the form [a-z][a-z0-9_]*.", "Use lower-case letters, digits, underscores."
+    ),
+    "reserved_id": CodeDoc(
+        "error",
+        "A name is a keyword, a function, or a name the language uses itself.",
+        "Choose another name.",
+    ),
+    "duplicate_id": CodeDoc(
+        "error", "Two steps have the same id.", "Rename one; ids are unique in the plan."
+    ),
+    "tool_or_value": CodeDoc(
+        "error", "A step has neither `tool` nor `value`, or both.", "A step calls a tool or computes a value."
+    ),
+    "args_without_tool": CodeDoc(
+        "error", "A `value` step has `args`.", "Write the arguments into the expression."
+    ),
+    "as_without_each": CodeDoc("error", "`as` names the item of an `each` that is not there.", "Add `each`."),
+    "as_shadows": CodeDoc("error", "`as` gives the item the name of a step.", "Choose another name."),
+    "unknown_step": CodeDoc("error", "No step has this name.", "Use the name suggested, or add the step."),
+    "self_reference": CodeDoc("error", "A step waits for itself.", "Refer to the step that makes the value."),
+    "cycle": CodeDoc("error", "Steps wait for each other in a ring.", "Break the ring at one reference."),
+    "unused_result": CodeDoc(
+        "warning",
+        "A step that only reads or computes gives a result nobody uses.",
+        "Use it, or drop the step.",
+    ),
+    "may_be_skipped": CodeDoc(
+        "warning",
+        "A value is taken from a step that may be skipped; this step is skipped with it.",
+        "Ask `x is None` first, or give both steps the same `when`.",
+    ),
+    "unordered_effects": CodeDoc(
+        "warning",
+        "Two calls with effects on the same tool may run in either order.",
+        "Say `after` where the order matters.",
+    ),
+    # tools
+    "unknown_tool": CodeDoc("error", "No tool has this name.", "Use one of the tools that are offered."),
+    "unknown_argument": CodeDoc("error", "The tool takes no such argument.", "Use the name suggested."),
+    "missing_argument": CodeDoc("error", "A required argument is not given.", "Give it."),
+    "wrong_argument": CodeDoc(
+        "error", "A literal argument does not satisfy the tool's schema.", "Give a value that does."
+    ),
+    "permission": CodeDoc(
+        "error", "The principal lacks a permission that the tool needs.", "Run as someone who holds it."
+    ),
+    "approval_needed": CodeDoc(
+        "info", "Someone must approve this plan before it runs.", "Review and approve it."
+    ),
+    "over_budget": CodeDoc("error", "The plan needs more calls than the budget holds.", "Plan fewer calls."),
+    "may_exceed_budget": CodeDoc(
+        "warning", "The plan may need more calls than the budget holds.", "Bound `each`, or raise the budget."
+    ),
+    # references
+    "bad_expression": CodeDoc(
+        "error",
+        "An expression is not in the language.",
+        "Mend it at the place shown; see the language reference.",
+    ),
+    "bad_template": CodeDoc(
+        "error",
+        "`$` stands beside other keys, or holds no text.",
+        "Write {$: expression} or {$literal: ...}.",
+    ),
+    "unknown_input": CodeDoc(
+        "error", "The plan declares no such input.", "Use the name suggested, or declare it."
+    ),
+    "unknown_field": CodeDoc("error", "The value has no such field.", "Use the name suggested."),
+    "item_outside_each": CodeDoc(
+        "error", "The item or its index is named where there is none.", "Use it in `args`, `value` or `when`."
+    ),
+    "wrong_type": CodeDoc(
+        "error", "A value can never be of the type that is needed.", "Refer to the value that is meant."
+    ),
+    "not_a_list": CodeDoc(
+        "error", "`each` stands over something that is never a list.", "Refer to the list."
+    ),
+    "not_boolean": CodeDoc("error", "`when` is something that is never a boolean.", "Write a comparison."),
+    "bad_inputs": CodeDoc(
+        "error",
+        "`inputs` is not a JSON Schema of an object, or is refused.",
+        "Write {type: object, properties: ...}.",
+    ),
+    "bad_default": CodeDoc(
+        "error", "A default does not satisfy its own schema.", "Give a default that does."
+    ),
+    # patches
+    "bad_patch": CodeDoc(
+        "error", "A patch drops, replaces or reuses what it may not.", "Name unsettled steps and fresh ids."
+    ),
+}
+
+
+class Finding(NamedTuple):
+    """One thing a check says. `pointer` is a JSON Pointer (RFC 6901) into the document; lines and columns count from 1."""
+
+    code: str
+    severity: Severity
+    pointer: str
+    message: str
+    suggestion: str = ""
+    line: int | None = None
+    column: int | None = None
+    excerpt: str = ""
+    """The line of the source with a caret under the place, where the source is at hand."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, without the fields that say nothing."""
+        return {k: v for k, v in self._asdict().items() if v not in ("", None) or k in ("pointer", "message")}
+
+    def __str__(self) -> str:
+        place = f"{self.line}:{self.column}" if self.line else self.pointer or "the plan"
+        end = f" ({self.suggestion})" if self.suggestion else ""
+        text = f"{place}: {self.severity}: {self.message}{end} [{self.code}]"
+        return safe_text(f"{text}\n{self.excerpt}" if self.excerpt else text)
+
+
+class Report(NamedTuple):
+    """Everything a check found, in the order of the plan, and the digest of the plan it was found in."""
+
+    findings: tuple[Finding, ...]
+    plan_digest: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing stands in the way: no error; warnings do not count."""
+        return not self.errors
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return self._of("error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return self._of("warning")
+
+    def _of(self, severity: Severity) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.severity == severity)
+
+    def to_json(self) -> dict[str, Any]:
+        findings = [f.to_json() for f in self.findings]
+        return {"ok": self.ok, "plan_digest": self.plan_digest, "findings": findings}
+
+    def __str__(self) -> str:
+        if not self.findings:
+            return "the plan checks: nothing to say"
+        return "\n".join(str(f) for f in sorted(self.findings, key=_gravity))
+
+
+class PlanUnreadable(BadInput):
+    """A document that is no plan: `findings` say where and why."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(_sentence("the plan cannot be read", self.findings))
+
+
+class CheckFailed(BadInput):
+    """A plan with errors: `report` holds all of them."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        super().__init__(_sentence("the plan does not check", report.errors))
+
+
+def pointer_to(*parts: str | int, within: str = "") -> str:
+    """The JSON Pointer of these keys and indices, under the pointer `within`."""
+    return within + "".join("/" + str(p).replace("~", "~0").replace("/", "~1") for p in parts)
+
+
+def split_pointer(pointer: str) -> tuple[str, ...]:
+    """The keys and indices of a JSON Pointer, as text."""
+    return tuple(p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:])
+
+
+def quoted(name: object) -> str:
+    """A name as it stands in a sentence: in quotes, safe, at most sixty characters."""
+    return repr(shorten(name, 60))
+
+
+def _gravity(finding: Finding) -> int:
+    return ("error", "warning", "info").index(finding.severity)
+
+
+def _sentence(what: str, findings: tuple[Finding, ...]) -> str:
+    if not findings:
+        return what
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    return f"{what}: {findings[0]}{more}"
