@@ -82,6 +82,18 @@ class Plan(Record):
             document["output"] = self.output
         return document
 
+    def __copy__(self) -> Plan:
+        """Without what was computed: `model_copy(update=…)` is another plan, with another digest."""
+        return self._fresh(super().__copy__())
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Plan:
+        return self._fresh(super().__deepcopy__(memo))
+
+    def _fresh(self, copied: Plan) -> Plan:
+        for name in ("digest", "by_id"):
+            copied.__dict__.pop(name, None)
+        return copied
+
     @cached_property
     def digest(self) -> str:
         """`sha256:…` of the canonical document: two plans are the same plan if and only if these are equal."""
