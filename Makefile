@@ -14,10 +14,10 @@ export PYTHON
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test proof lint types docs benchmark clean
+.PHONY: help demo test proof lint docs benchmark clean ready ready-test
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 
 demo: $(RUN) ## Audit the licences of this very environment: plan, check, review, approve, run, re-plan, report
 	@if [ -t 0 ]; then yes=; else yes=--yes; fi; $(PY) examples/licence_audit --demo $$yes
@@ -38,6 +38,10 @@ docs: $(RUN) ## Write the generated parts of the documentation anew
 
 benchmark: $(BENCHMARK) ## Measure against a bare anyio scheduler and LangGraph
 	@$(PY) benchmarks $(ARGS)
+
+ready: $(RUN) ## Make the virtual environment, with foreplan in it
+
+ready-test: $(TEST) ## The same with what tests and style checks need
 
 clean: ## Remove the virtual environment and everything that was built
 	@rm -rf $(VENV) build dist foreplan.egg-info licence-audit

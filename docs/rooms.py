@@ -6,13 +6,19 @@ policies  <-  registry  <-  planner  <-  executor  <-  console
 from __future__ import annotations
 
 import ast
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["ROOMS", "ROOT", "Import", "diagram", "imports_of", "modules", "room_of"]
+__all__ = ["PACKAGE", "ROOMS", "ROOT", "Import", "diagram", "imports_of", "modules", "room_of"]
 
 ROOT = Path(__file__).resolve().parents[1]
+"""The repository."""
+
+_spec = importlib.util.find_spec("foreplan")
+PACKAGE = Path(_spec.origin).parent if _spec and _spec.origin else ROOT
+"""The package as Python finds it: the repository itself, or the installed wheel."""
 
 ROOMS = {
     "policies": "may",
@@ -34,12 +40,12 @@ class Import(NamedTuple):
 
 def modules() -> dict[str, Path]:
     """Dotted name -> file, for every module of the package."""
-    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
-    return {_name(path): path for path in sorted([*paths, ROOT / "__init__.py", ROOT / "__main__.py"])}
+    paths = [path for room in ROOMS for path in (PACKAGE / room).rglob("*.py")]
+    return {_name(path): path for path in sorted([*paths, PACKAGE / "__init__.py", PACKAGE / "__main__.py"])}
 
 
 def _name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(["foreplan", *(p for p in parts if p != "__init__")])
 
 

@@ -1,0 +1,36 @@
+"""A planner without a model: the plan is a file, and what to do about a failure is a rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from foreplan import CannotPlan, FunctionPlanner, Patch, Plan, Step
+from foreplan.planner.documents import load_plan
+from foreplan.planner.requests import PlanRequest, ReplanRequest
+
+__all__ = ["planner"]
+
+OTHER_READER = {"read_metadata": "read_metadata_carefully"}
+"""Tool -> the tool to use where it fails with `needs_other_reader`."""
+
+
+def plan(request: PlanRequest) -> Plan:
+    """The plan that stands beside this file, whatever the goal."""
+    return load_plan(Path(__file__).with_name("plan.yaml"))
+
+
+def replan(request: ReplanRequest) -> Patch:
+    """The same steps again with the other reader, if that is what they failed for."""
+    needing = {f.step for f in request.failures if f.failure.code == "needs_other_reader"}
+    steps = [request.plan.by_id[id] for id in sorted(needing) if request.plan.by_id[id].tool in OTHER_READER]
+    if not steps:
+        raise CannotPlan("; ".join(f.failure.message for f in request.failures))
+    return Patch(add=[_with_other_reader(step) for step in steps])
+
+
+def _with_other_reader(step: Step) -> Step:
+    changes = {"id": f"{step.id}_again", "tool": OTHER_READER[step.tool or ""], "replaces": step.id}
+    return Step.model_validate({**step.to_json(), **changes})
+
+
+planner = FunctionPlanner(plan, replan)
