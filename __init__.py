@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .executor.engine import Engine, Run
+    from .executor.engine import Engine
     from .executor.journal import MemoryJournal
+    from .executor.run import Run
     from .executor.sqlite_journal import SqliteJournal
     from .planner.approvals import Approval
     from .planner.checking import check
@@ -60,8 +61,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "executor.engine": ("Engine", "Run"),
+    "executor.engine": ("Engine",),
     "executor.journal": ("MemoryJournal",),
+    "executor.run": ("Run",),
     "executor.sqlite_journal": ("SqliteJournal",),
     "planner.approvals": ("Approval",),
     "planner.checking": ("check",),

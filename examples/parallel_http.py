@@ -12,7 +12,7 @@ import time
 import urllib.request
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 from foreplan import Effect, Engine, MemoryJournal, Plan, Policies, Registry, Retry, tool
 
@@ -61,8 +61,8 @@ PLAN = Plan.model_validate(
 class Moody(BaseHTTPRequestHandler):
     """Answers `/fine` at once, and the other pages only the second time they are asked for."""
 
-    asked: Counter[str] = Counter()
-    done = threading.Event()
+    asked: ClassVar[Counter[str]] = Counter()
+    done: ClassVar[threading.Event] = threading.Event()
 
     def do_GET(self) -> None:
         page = self.path.strip("/")
