@@ -68,7 +68,7 @@ class Outcome(StrEnum):
 
 
 class RunOpened(NamedTuple):
-    """A run exists. `contracts` maps each tool of the plan to its fingerprint; `approval` is the approval's document."""
+    """A run exists. `contracts` holds what each tool promised, by name; `approval` is the approval's document."""
 
     seq: int
     at: float
@@ -77,7 +77,7 @@ class RunOpened(NamedTuple):
     inputs: dict[str, Any]
     principal: Principal
     policies: Policies
-    contracts: dict[str, str]
+    contracts: dict[str, dict[str, Any]]
     approval: dict[str, Any] | None = None
     planner: bool = False
     hooks: tuple[str, ...] = ()

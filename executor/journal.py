@@ -7,7 +7,7 @@ After a failed append nothing more can be appended, so nothing new is started.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from ..policies.errors import JournalError, UnknownRun
@@ -32,7 +32,7 @@ class Log(Protocol):
 
     run: str
 
-    def append(self, event: Event) -> None:
+    def append(self, event: Event, /) -> None:
         """Write an event after all others of this run. Raises `JournalError`; then nothing was acknowledged."""
 
     async def durable(self) -> None:
@@ -88,10 +88,7 @@ class MemoryLog:
         self.run = run
         self._events = events
         self._driven = driven
-        self.append = events.append  # the list's own method: the fastest append there is
-
-    def append(self, event: Event) -> None:
-        """Write an event after all others of this run."""
+        self.append: Callable[[Event], None] = events.append  # the list's own method: the fastest there is
 
     async def durable(self) -> None:
         """Nothing to wait for."""

@@ -1,0 +1,77 @@
+"""*Admit*: the first half of the guarded call, decided by the mind before anything is begun.
+
+    look up -> static permission -> decode and schema -> flow -> approval -> budget reserved
+
+Each stage takes the state, the tool and the arguments and gives a `Failure` where the call must not be; the order is
+fixed, and every call of every path goes through it. The budget is reserved by the mind when it makes room for a call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..policies.failures import Failure, Happened, Kind
+from ..policies.permissions import lacking
+from ..registry.schema import Problem
+from ..registry.tools import Tool
+from .state import State
+
+__all__ = ["admit", "interrupted", "refused"]
+
+
+def permission(state: State, tool: Tool) -> Failure | None:
+    """Whether the principal holds what the tool needs (asked once per tool and run)."""
+    missing = lacking(state.principal, tool.permissions)
+    if not missing:
+        return None
+    return Failure(
+        Kind.PERMISSION,
+        "not_permitted",
+        f"{state.principal.id!r} may not call {tool.name!r}: it lacks {', '.join(missing)}",
+    )
+
+
+def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:
+    """Whether the arguments are what the tool declares."""
+    if tool.input.accepts(args):
+        return None
+    problems = tool.input.problems(args)
+    if not problems:
+        return None
+    return Failure(
+        Kind.BAD_ARGS,
+        "invalid_arguments",
+        f"{tool.name!r} does not take these arguments: {_sentence(problems)}",
+        details={"problems": [{"pointer": p.pointer, "rule": p.rule} for p in problems]},
+    )
+
+
+def flow(tool: Tool, args: dict[str, Any]) -> Failure | None:
+    """Which values may reach which arguments: no rule is built yet, so none denies."""
+    return None
+
+
+def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
+    """The stages before approval, in their order; None means that the call may be."""
+    name = tool.name
+    if name not in state.denied:
+        state.denied[name] = permission(state, tool)
+    return state.denied[name] or schema(tool, args) or flow(tool, args)
+
+
+def refused(decision: str, by: str, reason: str) -> Failure:
+    """The failure of a call that a person refused."""
+    why = f": {reason}" if reason else ""
+    return Failure(Kind.PERMISSION, "rejected", f"{by} refused this call{why}", details={"decision": decision})
+
+
+def interrupted() -> Failure:
+    """The failure of an attempt whose process ended under it."""
+    return Failure(
+        Kind.TIMEOUT, "interrupted", "the process ended while this call was under way", happened=Happened.MAYBE
+    )
+
+
+def _sentence(problems: list[Problem]) -> str:
+    first = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
+    return first if len(problems) <= 3 else f"{first}; and {len(problems) - 3} more"

@@ -1,0 +1,451 @@
+"""The one door: plan, check, review, approve, run, resume. A dry run is the stage at which you stop.
+
+    engine = Engine(registry, planner=..., policies=..., journal=...)
+    plan = await engine.plan("refund every duplicate")      a model or rules write it; it is checked
+    review = engine.review(plan, inputs=...)                runs no tool code
+    approval = engine.approve(plan, inputs=..., by="ada")   binds exactly what was shown
+    run = await engine.run(plan, inputs=..., approval=approval)
+
+Every async method has a blocking twin for programs without an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from ..planner.approvals import Approval, Scope, approval_needed, bind, differences
+from ..planner.checking import check
+from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
+from ..planner.inputs import settle_inputs
+from ..planner.plan import Plan
+from ..planner.planners import Planner
+from ..planner.requests import PlanRequest, Proposal
+from ..planner.reviewing import Review, review
+from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun
+from ..policies.permissions import ANYONE, Principal
+from ..policies.policies import Policies
+from ..policies.text import did_you_mean
+from ..registry.registry import Registry
+from ..registry.tools import Tool
+from . import events as e
+from .admission import interrupted
+from .events import Event, Outcome
+from .hands import Hands
+from .journal import Journal, Log, MemoryJournal, RunLine
+from .mind import outstanding, replay
+from .run import Run, run_of
+from .runtime import Answer, Decide, Hook, Host, Runtime, decision_made
+from .state import Perform, State
+
+__all__ = ["Engine", "read_run"]
+
+_T = TypeVar("_T")
+_DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
+
+
+class Engine:
+    """Tools, a planner, rules and a journal, put together.
+
+    `journal` is a `Journal` or the path of an SQLite file; without one, runs live in memory. `principal` is on whose
+    behalf the runs act. `on_failure(request)` may give False (no re-plan) or a note to the planner;
+    `on_replan(request, patch)` may give False or a reason to refuse the patch. `decide(question)` answers questions to
+    people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
+    """
+
+    def __init__(
+        self,
+        registry: Registry | Iterable[Tool],
+        planner: Planner | None = None,
+        *,
+        policies: Policies | None = None,
+        journal: Journal | str | Path | None = None,
+        principal: Principal = ANYONE,
+        on_failure: Hook | None = None,
+        on_replan: Hook | None = None,
+        decide: Decide | None = None,
+        watch: Callable[[Event], None] | None = None,
+        clock: Callable[[], float] = time.time,
+        dice: Callable[[], float] = random.random,
+        hands: Hands | None = None,
+    ) -> None:
+        self.registry = registry if isinstance(registry, Registry) else Registry(*registry)
+        self.policies = policies or Policies()
+        self.principal = principal
+        self.journal = _journal(journal)
+        hooks = {"on_failure": on_failure, "on_replan": on_replan}
+        self._host = Host(
+            planner=planner,
+            hooks={name: hook for name, hook in hooks.items() if hook is not None},
+            decide=decide,
+            watch=watch,
+            clock=clock,
+            dice=dice,
+            hands=hands,
+        )
+        self._live: dict[str, Runtime] = {}
+        for name in self.policies.limits.tool:
+            if name not in self.registry:
+                raise BadInput(f"limits name a tool {name!r} that is not registered{did_you_mean(name, self.registry.names)}")
+
+    def __repr__(self) -> str:
+        return f"<Engine of {len(self.registry)} tools>"
+
+    # ------------------------------------------------------------------------------------------ before a run
+
+    async def plan(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
+        """A checked plan for this goal. `inputs` is the JSON Schema of what the plan is to be run with.
+
+        Findings go back to the planner, at most `policies.max_repairs` times. Raises `CannotPlan`, `PlanUnreadable`,
+        `CheckFailed` (the last answer's findings), `BadInput` where there is no planner or it gives no answer in time.
+        """
+        planner = self._host.planner
+        if planner is None:
+            raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
+        request = PlanRequest(
+            goal=goal,
+            tools=self.registry.only(permitted=self.principal),
+            inputs=dict(inputs) if inputs is not None else None,
+        )
+        for _ in range(self.policies.max_repairs + 1):
+            answer = await self._ask(planner, request)
+            if isinstance(answer, Plan):
+                return answer
+            request, problem = answer
+        raise problem
+
+    async def _ask(
+        self, planner: Planner, request: PlanRequest
+    ) -> Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed]:
+        """One answer of the planner: a plan that checks, or the next request with what is wrong."""
+        text, problem = "", None
+        try:
+            with anyio.fail_after(self.policies.planner_timeout):
+                said = await planner.plan(request)
+        except TimeoutError:
+            raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s") from None
+        except PlanUnreadable as error:
+            return _repair(request, getattr(error, "text", ""), error.findings), error
+        if isinstance(said, Proposal):
+            said, text = said.document, said.text
+        if not isinstance(said, Plan):
+            raise BadInput(f"the planner's `plan` must give a Plan, not {type(said).__name__}")
+        report = self.check(said)
+        if report.ok:
+            return said
+        problem = CheckFailed(report)
+        return _repair(request, text or str(said.to_json()), report.errors), problem
+
+    def check(self, plan: Plan) -> Report:
+        """Everything that is wrong with a plan, in one pass; runs no tool code."""
+        return check(plan, self.registry, self.policies, principal=self.principal)
+
+    def review(self, plan: Plan, *, inputs: Mapping[str, Any] | None = None) -> Review:
+        """Every call, effect, permission, approval and bound of a plan, for people; runs no tool code."""
+        return review(plan, self.registry, self.policies, inputs=inputs, principal=self.principal)
+
+    def approve(
+        self,
+        plan: Plan,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        by: str,
+        scope: Scope = "none",
+        expires_in: float | None = None,
+    ) -> Approval:
+        """Say yes to exactly this plan, these inputs, tools, policies and principal; for one run.
+
+        `scope` says which re-plans it covers; `expires_in` is in seconds. Raises `CheckFailed`.
+        """
+        self._checked(plan)
+        now = self._host.clock()
+        return bind(
+            plan,
+            self.registry,
+            self.policies,
+            inputs=settle_inputs(plan, inputs),
+            principal=self.principal,
+            by=by,
+            scope=scope,
+            expires_at=None if expires_in is None else now + expires_in,
+            now=now,
+        )
+
+    # ------------------------------------------------------------------------------------------ running
+
+    async def run(
+        self,
+        plan: Plan,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        approval: Approval | None = None,
+        run_id: str | None = None,
+    ) -> Run:
+        """Run a plan to its end, or to where only people can go on.
+
+        A step's failure is in the `Run`; raised is what keeps it from starting: `CheckFailed`, `BadInput` (inputs),
+        `NotApproved`, `JournalError`. Cancelled from outside, the run pauses and can be resumed.
+        """
+        self._checked(plan)
+        settled = settle_inputs(plan, inputs)
+        self._approved(plan, settled, approval)
+        log = self.journal.create(run_id or _new_id(self._host.clock()), approval=approval.id if approval else "")
+        with _held(log):
+            state = State(self.registry)
+            state.policies = self.policies
+            runtime = Runtime(state, log, self._host)
+            runtime.write(self._opening(runtime, plan, settled, approval, log.run))
+            commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
+            return await self._drive(runtime, commands)
+
+    async def resume(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
+        """Take up a run that was interrupted or waits. `decisions` answers its questions by id.
+
+        What is settled is never done again; an attempt that was cut short follows its tool's effect. Raises
+        `UnknownRun`, `BadInput` (a run that is closed, an answer that is no option), `NotApproved` (tools or principal
+        changed), `JournalError` (another process drives it).
+        """
+        log = self.journal.reopen(run_id)
+        with _held(log):
+            state = self._restore(run_id)
+            answers = _answers(state, decisions or {})
+            runtime = Runtime(state, log, self._host)
+            runtime.write(e.RunResumed(*runtime.stamp(), self.principal))
+            _settle_lost(runtime)
+            for id_, answer in answers.items():
+                runtime.write(decision_made(id_, answer, runtime.stamp()))
+            return await self._drive(runtime, outstanding(state))
+
+    def cancel(self, run_id: str) -> None:
+        """End a run for good: a live one's calls are cancelled; one that waits is closed. Raises `UnknownRun`."""
+        if run_id in self._live:
+            self._live[run_id].cancel()
+            return
+        log = self.journal.reopen(run_id)
+        with _held(log):
+            runtime = Runtime(self._restore(run_id), log, self._host)
+            runtime.write(e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled"))
+
+    def show(self, run_id: str) -> Run:
+        """A run as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
+        return read_run(self.journal, run_id)
+
+    def runs(self) -> list[RunLine]:
+        """All runs of the journal, the newest first."""
+        return self.journal.runs()
+
+    # ------------------------------------------------------------------------------------------ blocking twins
+
+    def plan_blocking(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
+        """`plan` for programs without an event loop."""
+        return _block(partial(self.plan, goal, inputs=inputs), "plan")
+
+    def run_blocking(
+        self,
+        plan: Plan,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        approval: Approval | None = None,
+        run_id: str | None = None,
+    ) -> Run:
+        """`run` for programs without an event loop."""
+        return _block(partial(self.run, plan, inputs=inputs, approval=approval, run_id=run_id), "run")
+
+    def resume_blocking(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
+        """`resume` for programs without an event loop."""
+        return _block(partial(self.resume, run_id, decisions=decisions), "resume")
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    def _checked(self, plan: Plan) -> None:
+        report = self.check(plan)
+        if not report.ok:
+            raise CheckFailed(report)
+
+    def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
+        """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
+        if approval is None:
+            tools = [self.registry[step.tool] for step in plan.steps if step.tool is not None]
+            if approval_needed(tools, self.policies):
+                raise NotApproved("this plan needs an approval: review it, then run it with engine.approve(...)")
+            return
+        spent = self.journal.run_of_approval(approval.id)
+        if spent is not None:
+            raise NotApproved(f"this approval was used by run {spent!r}; approve again")
+        found = differences(
+            approval,
+            plan,
+            self.registry,
+            self.policies,
+            inputs=inputs,
+            principal=self.principal,
+            now=self._host.clock(),
+        )
+        if found:
+            raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
+
+    def _opening(
+        self, runtime: Runtime, plan: Plan, inputs: dict[str, Any], approval: Approval | None, run: str
+    ) -> e.RunOpened:
+        used = {step.tool for step in plan.steps}
+        planner = self._host.planner is not None
+        return e.RunOpened(
+            *runtime.stamp(),
+            run=run,
+            inputs=inputs,
+            principal=self.principal,
+            policies=self.policies,
+            contracts={tool.name: tool.contract() for tool in self.registry if planner or tool.name in used},
+            approval=approval.model_dump(mode="json") if approval is not None else None,
+            planner=planner,
+            hooks=tuple(self._host.hooks),
+        )
+
+    def _restore(self, run_id: str) -> State:
+        """The state of a run that may go on here: not closed, same tools, same principal."""
+        events = list(self.journal.events(run_id))
+        if len(events) < 2 or not isinstance(events[0], e.RunOpened):
+            raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
+        opened = events[0]
+        changed = _changed(opened, self.registry, self.principal)
+        if changed:
+            raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
+        state = replay(State(self.registry), events)
+        if state.closed is not None:
+            raise BadInput(f"run {run_id!r} is closed ({state.closed.state}): {state.closed.message}")
+        return state
+
+    async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> Run:
+        run = runtime.state.run
+        self._live[run] = runtime
+        token = _DRIVING.set(run)
+        try:
+            await runtime.drive(commands)
+        except BaseExceptionGroup as group:
+            cause = _cause(group)
+            if cause is None:
+                raise
+            raise cause from None
+        finally:
+            _DRIVING.reset(token)
+            del self._live[run]
+        runtime.release()
+        return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
+
+
+def read_run(journal: Journal, run_id: str) -> Run:
+    """A run as its journal tells it, with the contracts that were recorded in place of the tools."""
+    events = list(journal.events(run_id))
+    if not events or not isinstance(events[0], e.RunOpened):
+        raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
+    tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
+    return run_of(replay(State(Registry(*tools)), events))
+
+
+def _journal(journal: Journal | str | Path | None) -> Journal:
+    if journal is None:
+        return MemoryJournal()
+    if isinstance(journal, str | Path):
+        from .sqlite_journal import SqliteJournal
+
+        return SqliteJournal(journal)
+    return journal
+
+
+def _new_id(now: float) -> str:
+    """Sorts by time, cannot be guessed."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(4)}"
+
+
+def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> PlanRequest:
+    return PlanRequest(
+        goal=request.goal,
+        tools=request.tools,
+        inputs=request.inputs,
+        previous=text,
+        findings=findings,
+        notes=request.notes,
+    )
+
+
+def _changed(opened: e.RunOpened, registry: Registry, principal: Principal) -> list[str]:
+    """What keeps a run from going on with these tools and this principal."""
+    changed = []
+    if principal.id != opened.principal.id:
+        changed.append(f"it acts for {opened.principal.id!r}, not for {principal.id!r}")
+    for name, contract in opened.contracts.items():
+        if name not in registry:
+            changed.append(f"tool {name!r} is not registered")
+            continue
+        now = registry[name].contract()
+        parts = [part for part in contract.keys() | now.keys() if contract.get(part) != now.get(part)]
+        if parts:
+            changed.append(f"tool {name!r} changed: {', '.join(sorted(parts))}")
+    return changed
+
+
+def _settle_lost(runtime: Runtime) -> None:
+    """Write an end to each attempt that had begun when the last process ended."""
+    state = runtime.state
+    for call in [command.call for command in outstanding(state) if isinstance(command, Perform)]:
+        if state.calls[call.path].started:
+            outcome = Outcome.FAILED if call.tool.effect.repeatable else Outcome.UNKNOWN
+            stamp = runtime.stamp()
+            runtime.write(e.CallSettled(*stamp, call.path, call.attempt, outcome, None, interrupted()))
+
+
+def _answers(state: State, decisions: Mapping[str, Answer | str]) -> dict[str, Answer]:
+    answers = {}
+    for id_, said in decisions.items():
+        asked = state.decisions.get(id_)
+        if asked is None:
+            open_ = ", ".join(state.decisions) or "none"
+            raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
+        answer = Answer(said) if isinstance(said, str) else said
+        if answer.choice not in asked.options:
+            raise BadInput(f"{answer.choice!r} is no answer to {id_!r}; say one of {', '.join(asked.options)}")
+        answers[id_] = answer
+    return answers
+
+
+@contextmanager
+def _held(log: Log) -> Iterator[None]:
+    """Let go of the log in the end; a problem while letting go does not hide what is being raised."""
+    try:
+        yield
+    except BaseException:
+        with suppress(ForeplanError):
+            log.close()
+        raise
+    log.close()
+
+
+def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """The first real error in a group; None where it holds only cancellations, which must travel as they are."""
+    cancelled = anyio.get_cancelled_exc_class()
+    for error in group.exceptions:
+        found = _cause(error) if isinstance(error, BaseExceptionGroup) else error
+        if found is not None and not isinstance(found, cancelled):
+            return found
+    return None
+
+
+def _block(function: Callable[[], Awaitable[_T]], name: str) -> _T:
+    """Run to the end in an event loop of its own. Refused where one is running, or inside a tool."""
+    if _DRIVING.get():
+        raise BadInput(f"{name}_blocking was called inside a tool of run {_DRIVING.get()!r}: that would wait for itself")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return anyio.run(function)
+    raise BadInput(f"{name}_blocking was called inside a running event loop; use `await engine.{name}(...)` there")

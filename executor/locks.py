@@ -1,0 +1,97 @@
+"""One file lock per run, so that one process drives it: the kernel frees the lock however the process ends.
+
+The file is taken away when its lock is given back. Who opened it before and locks it after that holds a file that has
+no name any more, and starts again; so there is never more than one owner.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from hashlib import sha256
+from pathlib import Path
+
+from ..policies.errors import JournalError
+
+__all__ = ["FileLock", "Locks"]
+
+
+class FileLock:
+    """A lock that is held until `release`, until nothing refers to it, or until the process ends."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self._path = path
+
+    def release(self) -> None:
+        """Give the lock back; a second time does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd < 0:
+            return
+        try:
+            if _is_at(fd, self._path):
+                os.unlink(self._path)
+            fcntl.flock(fd, fcntl.LOCK_UN)  # a forked child may hold the descriptor too
+        finally:
+            os.close(fd)
+
+    def disown(self) -> None:
+        """In a forked child: close the copy of the descriptor; the parent keeps the lock."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.release()
+
+
+class Locks:
+    """The directory that holds the lock files, made when the first lock is taken."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def take(self, name: str) -> FileLock | None:
+        """The lock of this name, or None where another owner holds it. Raises `JournalError`."""
+        path = str(self._directory / f"{sha256(name.encode('utf-8', 'replace')).hexdigest()[:32]}.lock")
+        try:
+            self._make()
+            return _take(path)
+        except OSError as error:
+            message = f"cannot lock {path}: {error.strerror}; check the permissions and the free space of its directory"
+            raise JournalError(message) from error
+
+    def _make(self) -> None:
+        try:
+            os.mkdir(self._directory, 0o700)
+        except FileExistsError:
+            found = os.lstat(self._directory)
+            if not stat.S_ISDIR(found.st_mode):
+                message = f"{self._directory} must be a directory of its own, for lock files; move it out of the way"
+                raise JournalError(message) from None
+
+
+def _take(path: str) -> FileLock | None:
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(fd, path):
+                return FileLock(fd, path)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """Whether the open file is the one that the path names."""
+    try:
+        there = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(fd), there)

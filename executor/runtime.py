@@ -1,0 +1,356 @@
+"""The driver: append, advance, obey. It owns the state, the clock and the dice, and knows no rule of its own.
+
+Whoever brings an event (the task of a call that ends, a timer, a planner) writes it and obeys what follows, at once and
+without an await in between; so there is one order of events, and no queue in which one could be lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
+from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..planner.findings import PlanUnreadable
+from ..planner.plan import Patch
+from ..planner.planners import Planner
+from ..planner.requests import Proposal, ReplanRequest
+from ..policies.classification import classify
+from ..policies.effect import Effect
+from ..policies.errors import CannotPlan, JournalError
+from ..policies.failures import Failure, Happened, Kind
+from . import events as e
+from .admission import interrupted
+from .events import Event, Outcome
+from .hands import Guard, Hands, Result, ToolHands
+from .journal import Log
+from .mind import advance
+from .replanning import replan_request
+from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Write
+
+__all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "decision_made"]
+
+
+class Answer(NamedTuple):
+    """A person's answer to a decision: one of its `options`, who says so, a `value` with `accept`, a reason."""
+
+    choice: str
+    by: str = "someone"
+    value: Any = None
+    reason: str = ""
+
+
+Decide: TypeAlias = Callable[[e.DecisionAsked], Awaitable[Answer | None]]
+"""Answers a decision while the run is live; None leaves it waiting."""
+
+Hook: TypeAlias = Callable[..., Any]
+
+
+class Host(NamedTuple):
+    """What the host program supplies to a run, and supplies again when it is resumed."""
+
+    planner: Planner | None = None
+    hooks: Mapping[str, Hook] = {}
+    decide: Decide | None = None
+    watch: Callable[[Event], None] | None = None
+    clock: Callable[[], float] = time.time
+    dice: Callable[[], float] = lambda: 0.5
+    hands: Hands | None = None
+
+
+_BREATH = 0.005
+"""Seconds of busy loop after which tool threads get the interpreter for `_PAUSE` (measured: a hop waited up to 70 s)."""
+_PAUSE = 0.00005
+
+
+class Runtime:
+    """One run, driven in this process."""
+
+    def __init__(self, state: State, log: Log, host: Host) -> None:
+        self.state = state
+        self.problem: JournalError | None = None
+        self._log = log
+        self._host = host
+        self._guard = Guard(state.policies)
+        self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
+        self._base = copy_context()
+        self._tasks: TaskGroup | None = None
+        self._over = anyio.Event()
+        self._letting_go = False
+        self._cancelled = False
+        self._breath = time.perf_counter()
+
+    # ------------------------------------------------------------------------------------------ driving
+
+    def write(self, event: Event) -> tuple[Command, ...]:
+        """Append an event, advance, and give what follows. Raises `JournalError`."""
+        self._log.append(event)
+        commands = advance(self.state, event)
+        if self._host.watch is not None:
+            self._host.watch(event)
+        return commands
+
+    def stamp(self) -> tuple[int, float, float]:
+        """Place, time and die of the next event; time never runs backwards."""
+        return self.state.seq + 1, max(self.state.at, self._host.clock()), self._host.dice()
+
+    async def drive(self, commands: tuple[Command, ...]) -> None:
+        """Obey these commands and all that follows, until the run closes or only people are waited for.
+
+        Cancelled from outside, it settles what is under way, writes RunPaused, and lets the cancellation go on.
+        """
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                self._obey(commands)
+                await self._over.wait()
+                self._letting_go = True
+                tasks.cancel_scope.cancel()
+        finally:
+            self._letting_go = True
+            self._let_go()
+
+    def cancel(self) -> None:
+        """Stop the run for good: calls under way are cancelled, then the run closes as stopped(cancelled)."""
+        self._cancelled = True
+        self._over.set()
+
+    def release(self) -> None:
+        """Let go of the log: the tail is durable, or `problem` says why it is not."""
+        try:
+            self._log.close()
+        except JournalError as error:
+            self.problem = self.problem or error
+
+    def _let_go(self) -> None:
+        """Nothing is under way any more: close or pause the run in the journal."""
+        state = self.state
+        if self.problem is not None or state.closed is not None:
+            return
+        try:
+            if self._cancelled:
+                self.write(e.RunClosed(*self.stamp(), "stopped", "cancelled", None, "the run was cancelled"))
+            else:
+                reason = "waiting for people" if state.resting else "interrupted"
+                self.write(e.RunPaused(*self.stamp(), reason, tuple(state.decisions)))
+        except JournalError as error:
+            self.problem = error
+
+    def _obey(self, commands: tuple[Command, ...]) -> None:
+        """Carry out commands: what is to be written at once, what takes time in tasks of its own."""
+        todo = deque(commands)
+        try:
+            while todo and not self._letting_go:
+                command = todo.popleft()
+                if type(command) is Write:
+                    todo.extend(self.write(command.kind(*self.stamp(), *command.fields)))
+                elif type(command) is Perform:
+                    self._start(self._attempt, command.call)
+                else:
+                    self._other(command)
+        except JournalError as error:
+            self._fail(error)
+        self._look_around()
+
+    def _other(self, command: Command) -> None:
+        match command:
+            case Sleep():
+                self._start(self._sleep, command)
+            case Replan():
+                self._start(self._replan, command)
+            case Consult():
+                self._start(self._consult, command)
+            case Ask():
+                if self._host.decide is not None:
+                    self._start(self._ask, command)
+            case _:
+                raise AssertionError(command)
+
+    def _start(self, function: Callable[[Any], Awaitable[None]], argument: Any) -> None:
+        """A task in the run's own context, so that what one step sets does not leak into the next."""
+        assert self._tasks is not None
+        self._base.run(self._tasks.start_soon, function, argument)
+
+    def _look_around(self) -> None:
+        """Whether it is over: closed, or nothing left but people who cannot be asked here."""
+        state = self.state
+        if state.closed is not None or (state.resting and self._host.decide is None):
+            self._over.set()
+
+    def _fail(self, error: JournalError) -> None:
+        """Nothing more can be recorded, so nothing more is started."""
+        self.problem = error
+        self._letting_go = True
+        self._over.set()
+
+    # ------------------------------------------------------------------------------------------ calls
+
+    async def _attempt(self, call: Call) -> None:
+        """One attempt: enter, started, perform, settled. Exactly one terminal record, also on cancel."""
+        refusal = await self._guard.enter(call)
+        if refusal is not None:
+            self._settle(call, Result(Outcome.FAILED, None, refusal))
+            return
+        begun = False
+        try:
+            self._record(e.CallStarted(*self.stamp(), call.path, call.attempt))
+            if self.problem is not None:
+                return
+            if call.tool.effect is not Effect.READS:
+                await self._log.durable()
+            await self._breathe()
+            begun = True
+        except JournalError as error:
+            self._fail(error)
+            return
+        finally:
+            if not begun:
+                self._guard.leave(call.tool.name)
+                self._settle_cancelled(call, begun=False)
+        try:
+            result = await self._hands.perform(call)
+        except BaseException:
+            self._settle_cancelled(call, begun=True)
+            raise
+        self._settle(call, result)
+
+    def _record(self, event: Event) -> None:
+        """Write an event from which no command follows."""
+        try:
+            self.write(event)
+        except JournalError as error:
+            self._fail(error)
+
+    def _settle(self, call: Call, result: Result) -> None:
+        if self.problem is not None:
+            return
+        try:
+            commands = self.write(
+                e.CallSettled(*self.stamp(), call.path, call.attempt, result.outcome, result.value, result.failure)
+            )
+        except JournalError as error:
+            self._fail(error)
+            return
+        self._obey(commands)
+
+    def _settle_cancelled(self, call: Call, *, begun: bool) -> None:
+        """The attempt was cut short: unknown where the tool acts and had begun, else as if it had not been."""
+        self._letting_go = True  # only the end of the whole run cancels an attempt
+        if begun and not call.tool.effect.repeatable:
+            self._settle(call, Result(Outcome.UNKNOWN, None, interrupted()))
+        else:
+            self._settle(call, Result(Outcome.CANCELLED))
+
+    def _came_late(self, call: Call, result: Result) -> None:
+        """A thread that outlived its deadline ended: that can settle an outcome that was unknown."""
+        if self._letting_go or self.problem is not None:
+            return
+        for id_, decision in self.state.decisions.items():
+            if decision.about == "unknown" and decision.path == call.path:
+                self._decided(id_, _late_answer(result))
+                return
+
+    async def _breathe(self) -> None:
+        if isinstance(self._hands, ToolHands) and self._hands.threaded:
+            now = time.perf_counter()
+            if now - self._breath > _BREATH:
+                self._breath = now
+                await anyio.sleep(_PAUSE)
+
+    # ------------------------------------------------------------------------------------------ waits and questions
+
+    async def _sleep(self, command: Sleep) -> None:
+        await anyio.sleep(max(0.0, command.until - self._host.clock()))
+        if self.state.open.get(command.path) is command:
+            self._answer(lambda: e.TimerFired(*self.stamp(), command.path))
+
+    async def _ask(self, command: Ask) -> None:
+        decide = self._host.decide
+        assert decide is not None
+        answer = await decide(command.decision)
+        if answer is not None and command.decision.id in self.state.decisions:
+            self._decided(command.decision.id, answer)
+        elif self.state.resting:
+            self._over.set()
+
+    def _decided(self, id_: str, answer: Answer) -> None:
+        self._answer(lambda: decision_made(id_, answer, self.stamp()))
+
+    async def _consult(self, command: Consult) -> None:
+        hook = self._host.hooks.get(command.hook)
+        note, answer, failure = "", "go", None
+        try:
+            said = hook(*self._subject(command)) if hook is not None else None
+            if hasattr(said, "__await__"):
+                said = await said
+            answer = "stop" if said is False else "go"
+            if isinstance(said, str):
+                note, answer = said, "stop" if command.hook == "on_replan" else "go"
+        except Exception as error:
+            failure = classify(error)
+        self._answer(lambda: e.HookAnswered(*self.stamp(), command.hook, answer, note, failure))  # type: ignore[arg-type]
+
+    def _subject(self, command: Consult) -> tuple[Any, ...]:
+        request = replan_request(self.state)
+        return (request,) if command.patch is None else (request, command.patch)
+
+    async def _replan(self, command: Replan) -> None:
+        request = replan_request(self.state, command)
+        answer = await self._planner_answer(request)
+        self._answer(lambda: e.ModelAnswered(*self.stamp(), "replan", **answer))
+
+    async def _planner_answer(self, request: ReplanRequest) -> dict[str, Any]:
+        """What the planner said, as the fields of ModelAnswered."""
+        planner, seconds = self._host.planner, self.state.policies.planner_timeout
+        if planner is None:
+            return {"failure": Failure(Kind.BUSINESS, "no_planner", "this engine has no planner")}
+        try:
+            with anyio.fail_after(seconds):
+                said = await planner.replan(request)
+        except CannotPlan as error:
+            return {"cannot_plan": error.reason or "no reason was given"}
+        except PlanUnreadable as error:
+            findings = tuple(f.to_json() for f in error.findings)
+            return {"findings": findings, "text": getattr(error, "text", "")}
+        except TimeoutError:
+            message = f"the planner gave no answer within {seconds:g} s"
+            return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
+        except Exception as error:
+            return {"failure": classify(error)}
+        return _patch_fields(said)
+
+    def _answer(self, event: Callable[[], Event]) -> None:
+        """Write an answer of the world and obey what follows."""
+        if self._letting_go or self.problem is not None:
+            return
+        try:
+            commands = self.write(event())
+        except JournalError as error:
+            self._fail(error)
+            return
+        self._obey(commands)
+
+
+def decision_made(id_: str, answer: Answer, stamp: tuple[int, float, float]) -> e.DecisionMade:
+    """The event of an answer to an open decision; the engine has checked that the choice is one of its options."""
+    return e.DecisionMade(*stamp, id_, answer.choice, answer.by, answer.value, answer.reason)
+
+
+def _late_answer(result: Result) -> Answer:
+    if result.outcome is Outcome.OK:
+        return Answer("accept", "the tool itself, late", result.value)
+    return Answer("fail", "the tool itself, late", reason=result.failure.message if result.failure else "")
+
+
+def _patch_fields(said: object) -> dict[str, Any]:
+    text, usage = "", None
+    if isinstance(said, Proposal):
+        said, text, usage = said.document, said.text, said.usage
+    if isinstance(said, Patch):
+        return {"patch": said, "text": text, "usage": usage}
+    message = f"the planner's `replan` must give a Patch, not {type(said).__name__}"
+    return {"failure": Failure(Kind.BUSINESS, "no_patch", message)}

@@ -1,0 +1,245 @@
+"""Where a run stands: plain records that `advance` alone changes, and the commands it gives.
+
+The one driver owns a `State`. It is changed in place (copying a state of 10,000 steps at each event would cost more than
+the run), and an event that does not follow the last one by number raises `StaleState`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from ..planner.plan import Patch, Plan
+from ..policies.errors import ForeplanError
+from ..policies.failures import Failure
+from ..policies.permissions import ANYONE, Principal
+from ..policies.policies import Policies
+from ..registry.registry import Registry
+from ..registry.tools import Tool
+from .events import DecisionAsked, Event, Outcome, Path, RunClosed
+from .program import Code, Program
+
+__all__ = [
+    "Active",
+    "Ask",
+    "Call",
+    "Command",
+    "Consult",
+    "Fault",
+    "Lane",
+    "Node",
+    "Perform",
+    "Replan",
+    "Sleep",
+    "StaleState",
+    "State",
+    "Write",
+]
+
+
+class StaleState(ForeplanError):
+    """An event was given to a state that it does not follow."""
+
+
+class Call(NamedTuple):
+    """One attempt of one tool call, as the hands get it. `args` are plain JSON that nobody else may change."""
+
+    run: str
+    path: Path
+    tool: Tool
+    args: dict[str, Any]
+    key: str
+    attempt: int
+    timeout: float | None
+    principal: Principal
+
+
+class Write(NamedTuple):
+    """Append this event (`fields` after the stamps), then give it to `advance`."""
+
+    kind: type[Event]
+    fields: tuple[Any, ...]
+
+
+class Perform(NamedTuple):
+    """Make this call: CallStarted, the tool, CallSettled."""
+
+    call: Call
+
+
+class Sleep(NamedTuple):
+    """Answer with TimerFired once it is `until` (epoch seconds)."""
+
+    path: Path
+    until: float
+
+
+class Ask(NamedTuple):
+    """Get a person's answer to this decision: DecisionMade."""
+
+    decision: DecisionAsked
+
+
+class Consult(NamedTuple):
+    """Ask a hook, once: HookAnswered."""
+
+    hook: str
+    patch: Patch | None = None
+
+
+class Replan(NamedTuple):
+    """Ask the planner for a patch: ModelAnswered. `findings` and `text` come with a repair."""
+
+    text: str = ""
+    findings: tuple[dict[str, Any], ...] = ()
+
+
+Command: TypeAlias = Write | Perform | Sleep | Ask | Consult | Replan
+
+
+class Node:
+    """One step of the run: what it waits for, and how it ended."""
+
+    __slots__ = ("blocker", "code", "dependants", "failure", "lane", "outcome", "reason", "value", "waiting")
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.dependants: list[Node] = []
+        self.waiting = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Unsettled, as at the start."""
+        self.blocker = ""
+        self.outcome: Outcome | None = None
+        self.value: Any = None
+        self.failure: Failure | None = None
+        self.reason = ""
+        self.lane: Lane | None = None
+
+    @property
+    def passes(self) -> bool:
+        """Whether dependants of this settled step may run."""
+        outcome = self.outcome
+        if outcome is Outcome.FAILED:
+            return self.code.on_failure == "skip"
+        return outcome is Outcome.OK or outcome is Outcome.SKIPPED
+
+
+class Fault(NamedTuple):
+    """Why an item failed, with what it was called and how often."""
+
+    failure: Failure
+    args: dict[str, Any] | None = None
+    attempts: int = 0
+
+
+class Lane:
+    """A tool step under way: its items in order, of which a few are live at a time.
+
+    A step without `each` is a lane of one call with `items` None.
+    """
+
+    __slots__ = ("closed", "faults", "items", "left", "next", "node", "outcomes", "reasons", "seen", "size", "values")
+
+    def __init__(self, node: Node, items: list[Any] | None) -> None:
+        self.node = node
+        self.items = items
+        self.size = 1 if items is None else len(items)
+        self.left = self.size
+        self.next = 0
+        self.closed = False
+        self.outcomes: list[Outcome | None] = [None] * self.size
+        self.values: list[Any] = [None] * self.size
+        self.faults: dict[int, Fault] = {}
+        self.reasons: dict[int, str] = {}
+        self.seen: dict[str, int] = {}
+
+    def path(self, index: int) -> Path:
+        """Identity of the call for one item."""
+        return (self.node.code.id,) if self.items is None else (self.node.code.id, index)
+
+
+class Active:
+    """A call between its admission and its end."""
+
+    __slots__ = ("admitted", "args", "args_digest", "attempt", "index", "key", "lane", "path", "started", "tool")
+
+    def __init__(self, lane: Lane, index: int, tool: Tool, args: dict[str, Any], args_digest: str, key: str) -> None:
+        self.lane = lane
+        self.index = index
+        self.path = lane.path(index)
+        self.tool = tool
+        self.args = args
+        self.args_digest = args_digest
+        self.key = key
+        self.attempt = 0
+        self.started = False
+        self.admitted = False
+
+
+class State:
+    """Everything `advance` knows. Made with what the host supplies; the rest comes from events."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in registry}
+        self.seq = 0
+        self.at = 0.0
+        # what the run was opened with
+        self.run = ""
+        self.started_at = 0.0
+        self.inputs: dict[str, Any] = {}
+        self.principal: Principal = ANYONE
+        self.policies = Policies()
+        self.approval: dict[str, Any] | None = None
+        self.planner = False
+        self.hooks: frozenset[str] = frozenset()
+        # the steps
+        self.program: Program | None = None
+        self.approved: Plan | None = None
+        self.nodes: dict[str, Node] = {}
+        self.superseded: set[str] = set()
+        self.ids: set[str] = set()
+        self.ready: deque[Node] = deque()
+        # the calls
+        self.lanes: deque[Lane] = deque()
+        self.parked: dict[str, deque[Lane | Active]] = {}
+        self.again: deque[Active] = deque()
+        self.calls: dict[Path, Active] = {}
+        self.live = 0
+        self.live_of: dict[str, int] = {}
+        self.denied: dict[str, Failure | None] = {}
+        self.acted: dict[tuple[str, str], tuple[Path, dict[str, Any]]] = {}
+        self.tool_calls = 0
+        self.model_calls = 0
+        # what is asked of the world and not yet answered
+        self.open: dict[Hashable, Command] = {}
+        self.given: list[Command] = []
+        self.decisions: dict[str, DecisionAsked] = {}
+        # the re-plan
+        self.replans = 0
+        self.repairs = 0
+        self.notes: list[str] = []
+        self.patches: set[str] = set()
+        self.patch: Patch | None = None
+        self.answer = ""
+        self.hopeless: dict[str, str] = {}
+        self.failed_before: set[tuple[str, str, str]] = set()
+        self.gave_up = ""
+        # the end
+        self.waiting = False
+        self.stopping = ""
+        self.closed: RunClosed | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan as it stands, patches included."""
+        assert self.program is not None
+        return self.program.plan
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is under way but questions to people."""
+        return len(self.open) == len(self.decisions)
