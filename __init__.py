@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from .executor.sqlite_journal import SqliteJournal
     from .planner.approvals import Approval
     from .planner.checking import check
+    from .planner.model_planner import ModelPlanner
     from .planner.plan import Patch, Plan, Step
-    from .planner.planners import FunctionPlanner, ModelPlanner, StaticPlanner
+    from .planner.planners import FunctionPlanner, StaticPlanner
     from .planner.reviewing import diff, review
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
@@ -67,8 +68,9 @@ _HOMES = {
     "executor.sqlite_journal": ("SqliteJournal",),
     "planner.approvals": ("Approval",),
     "planner.checking": ("check",),
+    "planner.model_planner": ("ModelPlanner",),
     "planner.plan": ("Patch", "Plan", "Step"),
-    "planner.planners": ("FunctionPlanner", "ModelPlanner", "StaticPlanner"),
+    "planner.planners": ("FunctionPlanner", "StaticPlanner"),
     "planner.reviewing": ("diff", "review"),
     "policies.effect": ("Effect",),
     "policies.errors": ("CannotPlan", "ForeplanError"),
