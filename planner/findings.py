@@ -4,6 +4,7 @@
     structure  duplicate_id, cycle, ... unordered_effects       the steps do not fit each other
     tools      unknown_tool, missing_argument, permission ...   the steps do not fit the tools
     references bad_expression, unknown_step, wrong_type ...     the data do not fit
+    answers    bad_answer cut_off                               what a model said is no document at all
 
 The docs page of codes is printed from `CODES`, so a code without a row there cannot be raised.
 """
@@ -165,6 +166,11 @@ CODES: dict[str, CodeDoc] = {
     "bad_patch": CodeDoc(
         "error", "A patch drops, replaces or reuses what it may not.", "Name unsettled steps and fresh ids."
     ),
+    # answers of a model
+    "bad_answer": CodeDoc(
+        "error", "The model's answer is not the one JSON object that was asked for.", "Send that object and nothing else."
+    ),
+    "cut_off": CodeDoc("error", "The model's answer ends before it is complete.", "Allow a longer answer, or plan less."),
 }
 
 
