@@ -37,6 +37,9 @@ __all__ = [
 MAX_STEPS = 10_000
 """A plan is read by people and by models; what needs more steps needs `each`."""
 
+_TOLD = 500
+"""So many faults of one unreadable document are told one by one."""
+
 _ELSEWHERE = {
     "action": "tool",
     "arguments": "args",
@@ -120,9 +123,12 @@ def _model(model: type[_Document], document: Json | Source) -> _Document:
     try:
         return model.model_validate(content, by_alias=True, by_name=False)
     except ValidationError as error:
-        findings = [_finding(model, dict(e)) for e in error.errors(include_url=False)]
-    located = source.located(findings) if source else findings
-    raise PlanUnreadable(sorted(located, key=lambda f: (f.line or 0, f.column or 0)))
+        errors = error.errors(include_url=False)
+        findings = [_finding(model, dict(e)) for e in errors[:_TOLD]]
+    located = sorted(source.located(findings) if source else findings, key=lambda f: (f.line or 0, f.column or 0))
+    if len(errors) > _TOLD:
+        located.append(Finding("too_large", "error", "", f"there are {len(errors) - _TOLD:,} faults more"))
+    raise PlanUnreadable(located)
 
 
 def _finding(model: type[BaseModel], error: Mapping[str, Any]) -> Finding:

@@ -97,7 +97,7 @@ class Graph:
             before[id] = max(self.needs[id], key=lambda n: best.get(n, 0.0), default=None)
             start = best.get(before[id] or "", 0.0)
             best[id] = start + weights.get(id, 0.0)
-        at = max(self.order, key=best.__getitem__, default=None)
+        at = max(reversed(self.order), key=best.__getitem__, default=None)
         length, path = best.get(at or "", 0.0), []
         while at is not None:
             path.append(at)

@@ -1,0 +1,360 @@
+"""An approval binds exactly what was shown; a run refuses where anything bound differs, and says what.
+
+    plan ........ digest of the canonical document
+    tools ....... for each tool of the plan its contract, part by part: schemas, effect, permissions, version, source
+    policies .... every rule and bound, the budget among them
+    principal ... on whose behalf, with roles and permissions
+    inputs ...... one digest, or a batch: a row limit and, if given, the digest of the source
+    expiry, scope, and an id that one run or batch uses up
+
+The file is JSON and holds its own digest, so that an edit made by accident is seen. It is no signature: whoever can
+write the file can write another one.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..policies.canonical import canonical, digest
+from ..policies.effect import Effect
+from ..policies.errors import BadInput
+from ..policies.expressions import compile_template
+from ..policies.permissions import ANYONE, Principal
+from ..policies.policies import Policies
+from ..policies.text import did_you_mean
+from ..registry.registry import Registry
+from ..registry.tools import Tool
+from .documents import read_json
+from .findings import PlanUnreadable, quoted
+from .patches import rename_in
+from .plan import Patch, Plan, Step
+
+__all__ = [
+    "Approval",
+    "Batch",
+    "Scope",
+    "approval_needed",
+    "asks_at_call",
+    "bind",
+    "covers",
+    "differences",
+    "patch_needs_approval",
+    "read_approval",
+    "tools_of",
+    "why_needed",
+]
+
+Json: TypeAlias = Any
+
+Scope = Literal["none", "reads", "envelope"]
+"""Which re-plans an approval covers: none; those that add only reads and values; or also effects on tools of the
+approved plan, with literal arguments it holds, in place of calls it holds."""
+
+_SHORT = 120
+"""A part of a contract up to this many bytes stands in the approval itself, so that a difference can be spelled out."""
+
+_PARTS = {"input_schema": "input schema", "output_schema": "output schema", "source": "source code"}
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Batch(Record):
+    """Approval of many rows at once: at most `rows` of them, from the source with this digest if one is named."""
+
+    rows: int = Field(ge=1)
+    source: str | None = None
+
+
+class Contract(Record):
+    """What was approved of one tool: its fingerprint, and its parts (short ones as they are, long ones as digests)."""
+
+    fingerprint: str
+    parts: dict[str, Any]
+
+
+class Approval(Record):
+    """What someone approved. Times are epoch seconds; `inputs` is a digest, and unset where `batch` is set."""
+
+    foreplan_approval: Literal[1] = 1
+    id: str = Field(min_length=8)
+    by: str = Field(min_length=1)
+    approved_at: float
+    expires_at: float | None = None
+    scope: Scope = "none"
+    plan: str
+    tools: dict[str, Contract]
+    policies: dict[str, Any]
+    principal: dict[str, Any]
+    inputs: str | None = None
+    batch: Batch | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The document, its own digest last."""
+        document = self.model_dump(mode="json")
+        return {**document, "digest": digest(document)}
+
+    def to_text(self) -> str:
+        """The file: JSON that `read_approval` reads."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
+
+
+def read_approval(document: str | bytes | Mapping[str, Any]) -> Approval:
+    """The approval this file (or its parsed content) holds. Raises `BadInput` with a sentence."""
+    try:
+        content = read_json(document) if isinstance(document, str | bytes) else dict(document)
+    except PlanUnreadable as error:
+        raise BadInput(f"the approval cannot be read: {error.findings[0]}") from None
+    if not isinstance(content, dict):
+        raise BadInput("the approval cannot be read: it is no JSON object")
+    stated = content.pop("digest", None)
+    try:
+        approval = Approval.model_validate(content)
+    except ValidationError as error:
+        raise BadInput(f"the approval cannot be read: {_trouble(dict(error.errors()[0]))}") from None
+    if stated != digest(content):
+        raise BadInput("the approval was changed after it was written: approve the plan again")
+    return approval
+
+
+def bind(
+    plan: Plan,
+    registry: Registry,
+    policies: Policies | None = None,
+    *,
+    inputs: Mapping[str, Json] | None = None,
+    batch: Batch | None = None,
+    principal: Principal = ANYONE,
+    by: str,
+    now: float,
+    scope: Scope = "none",
+    expires_at: float | None = None,
+    id: str | None = None,
+) -> Approval:
+    """An approval of this plan with these inputs (or this batch) by this person; `now` is epoch seconds.
+
+    `id` is drawn at random where none is given. Raises `UnknownTool` where the plan names one.
+    """
+    return Approval(
+        id=id or secrets.token_hex(16),
+        by=by,
+        approved_at=now,
+        expires_at=expires_at,
+        scope=scope,
+        plan=digest(plan.to_json()),
+        tools={name: _contract(registry[name]) for name in tools_of(plan)},
+        policies=(policies or Policies()).model_dump(mode="json"),
+        principal=principal.model_dump(mode="json"),
+        inputs=None if batch else digest(dict(inputs or {})),
+        batch=batch,
+    )
+
+
+def differences(
+    approval: Approval,
+    plan: Plan,
+    registry: Registry,
+    policies: Policies | None = None,
+    *,
+    inputs: Mapping[str, Json] | None = None,
+    rows: int | None = None,
+    source: str | None = None,
+    principal: Principal = ANYONE,
+    now: float,
+) -> list[str]:
+    """What keeps this approval from covering this run, a sentence each; [] where it covers it.
+
+    A batch gives `rows` (how many it will run) and, if it knows it, the digest of its `source`.
+    """
+    return [
+        *_expiry(approval, now),
+        *_plan(approval, plan),
+        *_tools(approval, plan, registry),
+        *_fields("the policy", approval.policies, (policies or Policies()).model_dump(mode="json")),
+        *_fields("the principal's", approval.principal, principal.model_dump(mode="json")),
+        *_data(approval, inputs, rows, source),
+    ]
+
+
+def tools_of(plan: Plan) -> list[str]:
+    """The names of the tools a plan calls, once each, in the order of the plan."""
+    return list(dict.fromkeys(step.tool for step in plan.steps if step.tool is not None))
+
+
+def why_needed(tools: Iterable[Tool], policies: Policies) -> list[str]:
+    """Why a plan with these tools needs an approval before it runs, a phrase each; [] where it needs none."""
+    used = list(tools)
+    reasons = [f"{tool.name} asks for approval" for tool in used if tool.requires_approval is True]
+    if policies.approve == "always":
+        return ["the policy asks for one always", *reasons]
+    if policies.approve == "acts":
+        acting = [tool.name for tool in used if tool.effect is Effect.ACTS]
+        return [*(f"{name} acts: it cannot be repeated or taken back" for name in acting), *reasons]
+    return reasons
+
+
+def approval_needed(tools: Iterable[Tool], policies: Policies) -> bool:
+    """Whether a plan with these tools needs an approval before it runs."""
+    return bool(why_needed(tools, policies))
+
+
+def patch_needs_approval(patch: Patch, registry: Registry, policies: Policies) -> bool:
+    """Whether what a patch adds needs an approval; whether one that exists covers it, `covers` says."""
+    return approval_needed([registry[step.tool] for step in patch.add if step.tool is not None], policies)
+
+
+def asks_at_call(step: Step, tool: Tool) -> bool:
+    """Whether a person is asked at the call, whatever was approved before.
+
+    The approval of a plan covers a tool with `requires_approval=True` only where every argument is a literal: until
+    arguments are labelled, all of them count as protected.
+    """
+    if tool.requires_approval == "each":
+        return True
+    return tool.requires_approval is True and (step.has("each") or not compile_template(step.args).literal)
+
+
+def covers(scope: str, patch: Patch, registry: Registry, plan: Plan) -> bool:
+    """Whether an approval of `plan` with this scope covers what the patch adds.
+
+    What a covered read or value gives may flow on into effects that were approved with their expressions.
+    """
+    effects = [
+        step for step in patch.add if step.tool is not None and registry[step.tool].effect is not Effect.READS
+    ]
+    if scope == "reads":
+        return not effects
+    new_ids = {step.replaces: step.id for step in patch.add if step.replaces is not None}
+    return scope == "envelope" and all(_within(step, plan, new_ids) for step in effects)
+
+
+def _within(step: Step, plan: Plan, new_ids: Mapping[str, str]) -> bool:
+    """Whether an effect stands in the place of an approved one, and each argument is one approved for this tool."""
+    old = plan.by_id.get(step.replaces or "")
+    if old is None or old.tool != step.tool or old.has("each") != step.has("each"):
+        return False
+    if not _same(rename_in(old.each, new_ids), step.each):
+        return False
+    approved = [rename_in(other.args, new_ids) for other in plan.steps if other.tool == step.tool]
+    return all(any(_same(args.get(name), value) for args in approved) for name, value in step.args.items())
+
+
+def _same(a: Json, b: Json) -> bool:
+    return canonical(a) == canonical(b)
+
+
+def _contract(tool: Tool) -> Contract:
+    return Contract(fingerprint=tool.fingerprint, parts={k: _part(v) for k, v in tool.contract().items()})
+
+
+def _part(value: Json) -> Json:
+    data = canonical(value)
+    return value if len(data) <= _SHORT else digest(value)
+
+
+def _expiry(approval: Approval, now: float) -> Iterator[str]:
+    if approval.expires_at is not None and now >= approval.expires_at:
+        yield f"the approval expired {_ago(now - approval.expires_at)} ago"
+
+
+def _ago(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(seconds)} seconds"
+
+
+def _plan(approval: Approval, plan: Plan) -> Iterator[str]:
+    found = digest(plan.to_json())
+    if found != approval.plan:
+        yield f"the plan differs: {_brief(approval.plan)} was approved, this is {_brief(found)}"
+
+
+def _tools(approval: Approval, plan: Plan, registry: Registry) -> Iterator[str]:
+    for name in tools_of(plan):
+        tool, approved = registry.get(name), approval.tools.get(name)
+        if approved is None:
+            yield f"the tool {quoted(name)} was not part of what was approved"
+        elif tool is None:
+            yield f"the tool {quoted(name)} does not exist any more"
+        elif tool.fingerprint != approved.fingerprint:
+            yield f"the tool {quoted(name)} changed: {_changes(approved.parts, _contract(tool).parts)}"
+
+
+def _changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> str:
+    names = [n for n in {**old, **new} if not _same(old.get(n), new.get(n))]
+    return (
+        "; ".join(_change(_PARTS.get(n, n.replace("_", " ")), old.get(n), new.get(n)) for n in names)
+        or "its contract"
+    )
+
+
+def _change(name: str, old: Json, new: Json) -> str:
+    if any(isinstance(v, dict | list) or str(v).startswith("sha256:") for v in (old, new)):
+        return f"{name} differs"
+    return f"{name} was {_word(old)}, is {_word(new)}"
+
+
+def _word(value: Json) -> str:
+    match value:
+        case None:
+            return "none"
+        case str():
+            return quoted(value)
+        case _:
+            return canonical(value).decode()
+
+
+def _fields(whose: str, old: Mapping[str, Json], new: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        if isinstance(before, dict) and isinstance(after, dict) and not prefix:
+            yield from _fields(whose, before, after, f"{name}.")
+        elif not _same(before, after):
+            yield f"{whose} {prefix}{name} differs: was {_shown(before)}, is {_shown(after)}"
+
+
+def _shown(value: Json) -> str:
+    return (
+        "none"
+        if value is None
+        else quoted(value)
+        if isinstance(value, str)
+        else quoted(canonical(value).decode())[1:-1]
+    )
+
+
+def _data(
+    approval: Approval, inputs: Mapping[str, Json] | None, rows: int | None, source: str | None
+) -> Iterator[str]:
+    if approval.batch is None:
+        if rows is not None:
+            yield "the approval is for one run, this is a batch"
+        elif approval.inputs != digest(dict(inputs or {})):
+            yield "the inputs differ from those that were approved"
+        return
+    if rows is None:
+        yield f"the approval is for a batch of up to {approval.batch.rows:,} rows, this is one run"
+    elif rows > approval.batch.rows:
+        yield f"the batch has {rows:,} rows, {approval.batch.rows:,} were approved"
+    if approval.batch.source is not None and source != approval.batch.source:
+        yield "the source of the rows differs from the one that was approved"
+
+
+def _brief(name: str) -> str:
+    return name.removeprefix("sha256:")[:12]
+
+
+def _trouble(error: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"it has an unknown field {quoted(where)}{did_you_mean(where, Approval.model_fields)}"
+    if error["type"] == "missing":
+        return f"the field {quoted(where)} is missing"
+    return f"the field {quoted(where)} is not of the right form"

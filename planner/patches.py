@@ -1,0 +1,158 @@
+"""A patch makes the next revision of a plan: what is settled stays, what is dropped goes, what is new joins at the end.
+
+    before   fetch (ok)   parse (failed)   save: parse.rows (blocked)      patch  add parse2, replaces: parse
+    after    fetch        parse            save: parse2.rows               parse2
+
+A step that is replaced gives its name's meaning away: expressions and `after` of unsettled steps, of added ones and of
+the output that name it are rewritten to the new id. Its own text, if it is settled, stays as it ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from ..policies.errors import BadInput
+from ..policies.expressions import ExpressionError, rename
+from ..policies.text import did_you_mean
+from .findings import Finding, pointer_to, quoted
+from .plan import Patch, Plan, Step
+
+__all__ = ["PatchDoesNotFit", "apply_patch", "lineage", "rename_in"]
+
+Json: TypeAlias = Any
+
+
+class PatchDoesNotFit(BadInput):
+    """A patch that does not fit the plan it is for: `findings` say all of why, with pointers into the patch."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("the patch does not fit: " + "; ".join(f.message for f in self.findings[:3]))
+
+
+def apply_patch(
+    plan: Plan,
+    patch: Patch,
+    *,
+    settled: Collection[str],
+    used: Collection[str] = (),
+    failed: Collection[str] | None = None,
+) -> Plan:
+    """The next revision. `settled` steps (failed ones too) may not be dropped, `used` ids not be given again.
+
+    A step that is not settled and is replaced is dropped. With `failed`, a settled step that is not in it cannot be
+    replaced. Raises `PatchDoesNotFit`; that the result is a sound plan is for `check` to say.
+    """
+    findings = [*_drops(plan, patch, settled), *_additions(plan, patch, settled, used, failed)]
+    if findings:
+        raise PatchDoesNotFit(findings)
+    replaced = {step.replaces: step.id for step in patch.add if step.replaces is not None}
+    gone = {*patch.drop, *(id for id in replaced if id not in settled)}
+    kept = [_renamed(s, replaced) if s.id not in settled else s for s in plan.steps if s.id not in gone]
+    added = [_in_line(plan, _renamed(step, replaced), gone) for step in patch.add]
+    revision: dict[str, Any] = {"steps": [*kept, *added]}
+    output = _output(plan, patch)
+    if output:
+        revision["output"] = rename_in(output[0], replaced)
+    return plan.model_copy(update=revision)
+
+
+def lineage(plan: Plan) -> dict[str, str]:
+    """For each step, the first id of its chain of `replaces`: what it is called in idempotency keys."""
+    first: dict[str, str] = {}
+    for step in plan.steps:
+        trail, id = [], step.id
+        while id not in first and id not in trail:
+            trail.append(id)
+            before = plan.by_id[id].replaces if id in plan.by_id else None
+            id = before if before is not None else id
+        first.update(dict.fromkeys(trail, first.get(id, id)))
+    return {step.id: first[step.id] for step in plan.steps}
+
+
+def _drops(plan: Plan, patch: Patch, settled: Collection[str]) -> Iterator[Finding]:
+    for i, id in enumerate(patch.drop):
+        if id not in plan.by_id:
+            yield _bad(f"no step is called {quoted(id)}, so it cannot be dropped", "drop", i, near=(id, plan))
+        elif id in settled:
+            yield _bad(f"the step {quoted(id)} has run or is under way, so it cannot be dropped", "drop", i)
+
+
+def _additions(
+    plan: Plan, patch: Patch, settled: Collection[str], used: Collection[str], failed: Collection[str] | None
+) -> Iterator[Finding]:
+    taken = {*plan.by_id, *used}
+    given: dict[str, int] = {}
+    for i, step in enumerate(patch.add):
+        if step.id in taken:
+            yield _bad(
+                f"the id {quoted(step.id)} was used before; give the new step a fresh one", "add", i, "id"
+            )
+        taken.add(step.id)
+        old = step.replaces
+        if old is None:
+            continue
+        if old not in plan.by_id:
+            message = f"no step is called {quoted(old)}, so it cannot be replaced"
+            yield _bad(message, "add", i, "replaces", near=(old, plan))
+        elif failed is not None and old in settled and old not in failed:
+            yield _bad(f"the step {quoted(old)} did not fail, so it cannot be replaced", "add", i, "replaces")
+        elif old in given:
+            message = f"{quoted(old)} is replaced twice: by {quoted(patch.add[given[old]].id)} and {quoted(step.id)}"
+            yield _bad(message, "add", i, "replaces")
+        given.setdefault(old, i)
+
+
+def _bad(message: str, *where: str | int, near: tuple[str, Plan] | None = None) -> Finding:
+    guess = did_you_mean(near[0], near[1].by_id) if near else ""
+    return Finding("bad_patch", "error", pointer_to(*where), message + guess)
+
+
+def _in_line(plan: Plan, step: Step, gone: Collection[str]) -> Step:
+    """A step that replaces one which is gone stands in the place of what that one replaced."""
+    old = plan.by_id.get(step.replaces or "")
+    if old is None or old.id not in gone or old.replaces is None:
+        return step
+    return step.model_copy(update={"replaces": old.replaces})
+
+
+def _output(plan: Plan, patch: Patch) -> tuple[Json] | None:
+    if "output" in patch.model_fields_set:
+        return (patch.output,)
+    return (plan.output,) if "output" in plan.model_fields_set else None
+
+
+def _renamed(step: Step, replaced: Mapping[str, str]) -> Step:
+    """The step with replaced ids renamed wherever it names one, but for its own."""
+    mapping = {old: new for old, new in replaced.items() if new != step.id}
+    if not mapping:
+        return step
+    update: dict[str, Any] = {
+        field: rename_in(getattr(step, field), mapping)
+        for field in ("args", "value", "each", "when")
+        if step.has(field)
+    }
+    if step.has("after"):
+        update["after"] = list(dict.fromkeys(mapping.get(id, id) for id in step.after))
+    return step.model_copy(update=update)
+
+
+def rename_in(template: Json, mapping: Mapping[str, str]) -> Json:
+    """The template with these step ids renamed in its expressions; literals are never touched."""
+    if not mapping:
+        return template
+    if isinstance(template, list):
+        return [rename_in(item, mapping) for item in template]
+    if not isinstance(template, dict) or template.keys() == {"$literal"}:
+        return template
+    if template.keys() == {"$"} and isinstance(template["$"], str):
+        return {"$": _expression(template["$"], mapping)}
+    return {key: rename_in(value, mapping) for key, value in template.items()}
+
+
+def _expression(text: str, mapping: Mapping[str, str]) -> str:
+    try:
+        return rename(text, mapping)
+    except ExpressionError:
+        return text  # the check says what is wrong with it

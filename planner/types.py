@@ -1,0 +1,453 @@
+"""What values can be: small immutable types made from JSON Schemas, so that a plan can be judged before it runs.
+
+A type says *at most*: every value the schema admits is in it, some more may be. Two types that share no value are
+certainly disjoint, and only that is ever an error; what is not known is `ANY` and never blocks.
+
+    Type = a set of kinds, and what is known of each
+      null  boolean  integer  fraction  string      `values` where a finite list of them is known
+      array                                         `items`, at least `least` of them
+      object                                        `fields`, which of them are `required`, `rest` for other keys
+                                                    (None: there are no others)
+
+    join a b   values of either        meet a b   at least the values of both        disjoint a b   no value of both
+
+A schema that declares `properties` and does not say `additionalProperties` is read closed. What is recursive becomes
+ANY where it comes back to itself; schemas are read once each, with caps on depth and size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, reduce
+from typing import Any, TypeAlias
+
+from ..policies.canonical import canonical, digest
+
+__all__ = [
+    "ANY",
+    "BOOLEAN",
+    "INTEGER",
+    "NEVER",
+    "NULL",
+    "NUMBER",
+    "STRING",
+    "Type",
+    "array_of",
+    "describe",
+    "disjoint",
+    "join",
+    "meet",
+    "object_of",
+    "type_of_schema",
+    "type_of_value",
+]
+
+Json: TypeAlias = Any
+
+_SCALARS = frozenset({"null", "boolean", "integer", "fraction", "string"})
+_KINDS = _SCALARS | {"array", "object"}
+_NAMES = {"number": frozenset({"integer", "fraction"}), **{k: frozenset({k}) for k in _KINDS - {"fraction"}}}
+
+_DEPTH = 24
+_NODES = 50_000
+_VALUES = 200
+_BRANCHES = 64
+_ITEMS = 100
+"""Beyond these a schema or a literal is not looked into any further: what lies there is ANY, a long enum its kinds."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Type:
+    """A set of JSON values, described from above. Without kinds it is empty. `None` items are of any type."""
+
+    kinds: frozenset[str] = _KINDS
+    values: frozenset[bytes] | None = None
+    """Canonical texts of the scalars of this type, where they are all known."""
+    items: Type | None = None
+    least: int = 0
+    fields: Mapping[str, Type] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+    rest: Type | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is known of it."""
+        return self is not ANY
+
+    def has(self, *kinds: str) -> bool:
+        """Whether a value of one of these kinds is possible."""
+        return not self.kinds.isdisjoint(kinds)
+
+    def only(self, *kinds: str) -> Type:
+        """Those of its values that are of these kinds."""
+        return replace(self, kinds=self.kinds.intersection(kinds))
+
+    def without_null(self) -> Type:
+        return replace(self, kinds=self.kinds - {"null"}) if "null" in self.kinds else self
+
+    def field(self, name: str) -> Type | None:
+        """What its objects hold under this key; None where they certainly do not have it."""
+        return self.fields.get(name, self.rest)
+
+    @property
+    def item(self) -> Type:
+        """What its arrays hold."""
+        return ANY if self.items is None else self.items
+
+
+ANY = Type()
+object.__setattr__(ANY, "rest", ANY)
+NEVER = Type(frozenset())
+NULL = Type(frozenset({"null"}), values=frozenset({b"null"}))
+BOOLEAN = Type(frozenset({"boolean"}), values=frozenset({b"true", b"false"}))
+INTEGER = Type(frozenset({"integer"}))
+NUMBER = Type(frozenset({"integer", "fraction"}))
+STRING = Type(frozenset({"string"}))
+
+
+def array_of(items: Type, *, least: int = 0) -> Type:
+    """Lists of these."""
+    return Type(frozenset({"array"}), items=items, least=least)
+
+
+def object_of(
+    fields: Mapping[str, Type], *, required: Iterable[str] | None = None, rest: Type | None = None
+) -> Type:
+    """Objects with these fields, all required unless said otherwise, and no others unless `rest` says their type."""
+    needed = frozenset(fields if required is None else required)
+    return Type(frozenset({"object"}), fields=fields, required=needed, rest=rest)
+
+
+def type_of_value(value: Json) -> Type:
+    """The type that holds this plain JSON value and as little else as can be said."""
+    match value:
+        case list():
+            items = ANY if len(value) > _ITEMS else reduce(join, map(type_of_value, value), NEVER)
+            return array_of(items, least=len(value))
+        case dict():
+            return object_of({k: type_of_value(v) for k, v in value.items()})
+        case _:
+            return Type(frozenset({_kind(value)}), values=frozenset({canonical(value)}))
+
+
+def _kind(value: Json) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "fraction"
+        case _:
+            return "string"
+
+
+@lru_cache(maxsize=65_536)
+def join(a: Type, b: Type) -> Type:
+    """The values of either, and no more than one description by kind can help."""
+    if a is b or not b.kinds:
+        return a
+    if not a.kinds:
+        return b
+    if a is ANY or b is ANY:
+        return ANY
+    shape = _joined_objects(a, b)
+    return replace(
+        shape,
+        kinds=a.kinds | b.kinds,
+        values=_joined_values(a, b),
+        items=_joined_items(a, b),
+        least=min(t.least for t in (a, b) if "array" in t.kinds) if _either(a, b, "array") else 0,
+    )
+
+
+def _either(a: Type, b: Type, kind: str) -> bool:
+    return kind in a.kinds or kind in b.kinds
+
+
+def _joined_values(a: Type, b: Type) -> frozenset[bytes] | None:
+    parts = [t for t in (a, b) if t.has(*_SCALARS)]
+    if any(t.values is None for t in parts):
+        return None
+    values: frozenset[bytes] = frozenset().union(*(t.values or () for t in parts))
+    return values if len(values) <= _VALUES else None
+
+
+def _joined_items(a: Type, b: Type) -> Type | None:
+    parts = [t for t in (a, b) if "array" in t.kinds]
+    if not parts or any(t.items is None for t in parts):
+        return None
+    return reduce(join, (t.item for t in parts))
+
+
+def _joined_objects(a: Type, b: Type) -> Type:
+    if "object" not in a.kinds or "object" not in b.kinds:
+        return a if "object" in a.kinds else b
+    fields = {}
+    for name in {**a.fields, **b.fields}:
+        found = [f for f in (a.field(name), b.field(name)) if f is not None]
+        fields[name] = reduce(join, found)
+    rest = join(a.rest, b.rest) if a.rest and b.rest else a.rest or b.rest
+    return replace(a, fields=fields, required=a.required & b.required, rest=rest)
+
+
+@lru_cache(maxsize=65_536)
+def meet(a: Type, b: Type) -> Type:
+    """At least the values that both hold. Objects that are closed on one side only may have the fields of both."""
+    if a is b or b is ANY:
+        return a
+    if a is ANY:
+        return b
+    required = a.required | b.required
+    fields = {
+        n: _met(a.fields.get(n), b.fields.get(n)) for n in {**a.fields, **b.fields, **dict.fromkeys(required)}
+    }
+    return Type(
+        kinds=a.kinds & b.kinds,
+        values=_met_values(a.values, b.values),
+        items=_met(a.items, b.items) if a.items or b.items else None,
+        least=max(a.least, b.least),
+        fields=fields,
+        required=required,
+        rest=meet(a.rest, b.rest) if a.rest and b.rest else None,
+    )
+
+
+def _met(a: Type | None, b: Type | None) -> Type:
+    return meet(ANY if a is None else a, ANY if b is None else b)
+
+
+def _met_values(a: frozenset[bytes] | None, b: frozenset[bytes] | None) -> frozenset[bytes] | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a & b
+
+
+def disjoint(a: Type, b: Type) -> bool:
+    """Whether certainly no value is in both."""
+    return _apart(a, b, {})
+
+
+def _apart(a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
+    """Each pair is compared once; one that is being compared further out is taken to share something."""
+    pair = (a, b)
+    if pair not in seen:
+        seen[pair] = False
+        seen[pair] = all(_kind_apart(kind, a, b, seen) for kind in a.kinds & b.kinds)
+    return seen[pair]
+
+
+def _kind_apart(kind: str, a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
+    if kind == "array":
+        return max(a.least, b.least) > 0 and _apart(a.item, b.item, seen)
+    if kind == "object":
+        return any(_field_apart(name, a, b, seen) for name in a.required | b.required)
+    # one list of scalars serves all scalar kinds: that the lists differ says that every one of them does
+    return a.values is not None and b.values is not None and a.values.isdisjoint(b.values)
+
+
+def _field_apart(name: str, a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
+    ours, theirs = a.field(name), b.field(name)
+    return ours is None or theirs is None or _apart(ours, theirs, seen)
+
+
+# ---- from schemas --------------------------------------------------------------------------------------------------
+
+
+def type_of_schema(document: Json) -> Type:
+    """The type of a JSON Schema; the same document is read once. `ANY` where it says nothing that is understood."""
+    if document is True or document == {}:
+        return ANY
+    try:
+        return _read_schema(digest(document), _Held(document))
+    except (ValueError, RecursionError):
+        return ANY
+
+
+class _Held:
+    """A document on its way through a cache whose key is its digest."""
+
+    __slots__ = ("document",)
+
+    def __init__(self, document: Json) -> None:
+        self.document = document
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=4096)
+def _read_schema(name: str, held: _Held) -> Type:
+    return _Reader(held.document).read(held.document, 0)
+
+
+class _Reader:
+    """Reads one schema document. Each `$ref` is read once; one that comes back to itself is ANY there."""
+
+    def __init__(self, root: Json) -> None:
+        self.root = root
+        self.references: dict[str, tuple[Type, int]] = {}
+        self.nodes = 0
+        self.deepest = 0
+
+    def read(self, schema: Json, depth: int) -> Type:
+        self.nodes += 1
+        self.deepest = max(self.deepest, depth)
+        if schema is False:
+            return NEVER
+        if not isinstance(schema, dict) or not schema or depth > _DEPTH or self.nodes > _NODES:
+            return ANY
+        found = self._base(schema, depth)
+        if "$ref" in schema:
+            found = meet(found, self._reference(schema["$ref"], depth))
+        for word in ("anyOf", "oneOf"):
+            branches = _list(schema.get(word))
+            if 0 < len(branches) <= _BRANCHES:
+                found = meet(found, reduce(join, (self.read(branch, depth + 1) for branch in branches)))
+        for part in _list(schema.get("allOf"))[:_BRANCHES]:
+            found = meet(found, self.read(part, depth + 1))
+        return found
+
+    def _base(self, schema: dict[str, Json], depth: int) -> Type:
+        found = _enumerated(schema)
+        kinds = _kinds(schema.get("type"))
+        if kinds is not None:
+            found = meet(found, replace(ANY, kinds=kinds))
+        if found.has("array"):
+            found = self._array(found, schema, depth)
+        if found.has("object"):
+            found = self._object(found, schema, depth)
+        return found
+
+    def _array(self, found: Type, schema: dict[str, Json], depth: int) -> Type:
+        parts = _list(schema.get("prefixItems"))
+        rest = schema.get("items")
+        if isinstance(rest, list):  # older drafts
+            parts, rest = rest, schema.get("additionalItems")
+        types = [self.read(part, depth + 1) for part in parts[:_BRANCHES]]
+        if len(parts) > _BRANCHES:
+            types.append(ANY)
+        if rest is not False or not types:
+            types.append(ANY if rest is None else self.read(rest, depth + 1))
+        least = schema.get("minItems")
+        return meet(
+            found, replace(ANY, items=reduce(join, types), least=least if isinstance(least, int) else 0)
+        )
+
+    def _object(self, found: Type, schema: dict[str, Json], depth: int) -> Type:
+        declared = schema.get("properties")
+        properties = declared if isinstance(declared, dict) else {}
+        rest = self._rest(schema, depth) if properties or "additionalProperties" in schema else ANY
+        required = frozenset(name for name in _list(schema.get("required")) if isinstance(name, str))
+        fields = {name: self.read(part, depth + 1) for name, part in properties.items()}
+        if rest is None:
+            required = (
+                required & fields.keys()
+            )  # a schema that requires what it forbids is the registry's to refuse
+        if not fields and not required and rest is ANY:
+            return found
+        return meet(found, replace(ANY, fields=fields, required=required, rest=rest))
+
+    def _rest(self, schema: dict[str, Json], depth: int) -> Type | None:
+        """What other keys than the declared ones hold; None where there are none."""
+        if schema.get("patternProperties") or not _CONDITIONS.isdisjoint(schema):
+            return ANY
+        if "additionalProperties" not in schema:
+            return None
+        rest = self.read(schema["additionalProperties"], depth + 1)
+        return rest if rest.kinds else None
+
+    def _reference(self, reference: Json, depth: int) -> Type:
+        if not isinstance(reference, str):
+            return ANY
+        if reference not in self.references:
+            self.references[reference] = ANY, 0
+            before, self.deepest = self.deepest, depth
+            found = self.read(_resolve(self.root, reference), depth + 1)
+            self.references[reference] = found, self.deepest - depth
+            self.deepest = max(before, self.deepest)
+        found, height = self.references[reference]
+        self.deepest = max(self.deepest, depth + height)
+        return found if depth + height <= 2 * _DEPTH else ANY
+
+
+_CONDITIONS = frozenset({"if", "dependentSchemas", "dependencies", "not"})
+"""Words under which more properties may be declared."""
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _kinds(stated: Json) -> frozenset[str] | None:
+    names = stated if isinstance(stated, list) else [stated]
+    known = [_NAMES[n] for n in names if isinstance(n, str) and n in _NAMES]
+    return frozenset().union(*known) if known and len(known) == len(names) else None
+
+
+def _enumerated(schema: dict[str, Json]) -> Type:
+    if "const" in schema:
+        return type_of_value(schema["const"])
+    values = schema.get("enum")
+    if not isinstance(values, list):
+        return ANY
+    if len(values) <= _VALUES:
+        return reduce(join, map(type_of_value, values), NEVER)
+    return replace(ANY, kinds=frozenset().union(*(type_of_value(v).kinds for v in values)))
+
+
+def _resolve(root: Json, reference: str) -> Json:
+    """The part of the document a local reference names; True (anything) where it names none."""
+    if not reference.startswith("#"):
+        return True
+    at = root
+    for part in reference[1:].split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(at, dict) and key in at:
+            at = at[key]
+        elif isinstance(at, list) and key.isdigit() and int(key) < len(at):
+            at = at[int(key)]
+        else:
+            return True
+    return at
+
+
+# ---- for people ----------------------------------------------------------------------------------------------------
+
+_WORDS = {
+    "null": "null",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "fraction": "a number",
+    "string": "text",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def describe(type: Type) -> str:
+    """The type in a few words: `a list of objects`, `text or null`, `anything`."""
+    if type.kinds == _KINDS:
+        return "anything"
+    if not type.kinds:
+        return "nothing"
+    kinds = type.kinds - {"integer"} if "fraction" in type.kinds else type.kinds
+    if type.values is not None and len(type.values) <= 4 and kinds <= _SCALARS - {"null"}:
+        return " or ".join(sorted(v.decode() for v in type.values))
+    words = [_list_word(type) if k == "array" else _WORDS[k] for k in _WORDS if k in kinds]
+    return " or ".join(words)
+
+
+def _list_word(type: Type) -> str:
+    inner = type.item
+    if inner.kinds == _KINDS or len(inner.kinds) != 1:
+        return "a list of numbers" if inner.kinds == NUMBER.kinds else "a list"
+    plural = {"string": "texts", "object": "objects", "integer": "whole numbers", "array": "lists"}
+    (kind,) = inner.kinds
+    return f"a list of {plural[kind]}" if kind in plural else "a list"
