@@ -9,6 +9,11 @@ def count_words(text: str) -> int:
     return len(text.split())
 
 
-counts = {"id": "counts", "each": ["one", "two words"], "tool": "count_words", "args": {"text": {"$": "item"}}}
+counts = {
+    "id": "counts",
+    "each": ["one", "two words"],
+    "tool": "count_words",
+    "args": {"text": {"$": "item"}},
+}
 plan = Plan.model_validate({"steps": [counts], "output": {"$": "sum(counts)"}})
 print(Engine(Registry(count_words)).run_blocking(plan).output)

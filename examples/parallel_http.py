@@ -41,7 +41,10 @@ PLAN = Plan.model_validate(
         "goal": "Fetch every page",
         "inputs": {
             "type": "object",
-            "properties": {"server": {"type": "string"}, "pages": {"type": "array", "items": {"type": "string"}}},
+            "properties": {
+                "server": {"type": "string"},
+                "pages": {"type": "array", "items": {"type": "string"}},
+            },
             "required": ["server", "pages"],
         },
         "steps": [

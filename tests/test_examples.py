@@ -20,10 +20,19 @@ METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{more}"
 
 def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run Python on an example, away from the repository and without a terminal; a warning is an error."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"COLUMNS": "110", "NO_COLOR": "1"}
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {
+        "COLUMNS": "110",
+        "NO_COLOR": "1",
+    }
     command = [sys.executable, "-W", "error", *map(str, arguments)]
     return subprocess.run(
-        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+        command,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -86,7 +95,13 @@ def test_the_audit_in_json_is_one_document(packages: Path, tmp_path: Path) -> No
     ran = run(AUDIT, "--path", packages, "--out", tmp_path / "out", "--yes", "--json", cwd=tmp_path)
     document = json.loads(ran.stdout)
     assert document["state"] == "done"
-    assert document["output"]["counts"] == {"packages": 3, "allowed": 1, "review": 0, "denied": 1, "unknown": 1}
+    assert document["output"]["counts"] == {
+        "packages": 3,
+        "allowed": 1,
+        "review": 0,
+        "denied": 1,
+        "unknown": 1,
+    }
 
 
 def test_each_audit_adds_a_line_to_the_history(packages: Path, tmp_path: Path) -> None:

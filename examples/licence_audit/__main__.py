@@ -20,7 +20,7 @@ from rules import planner
 from tools import registry
 
 from foreplan import Approval, CannotPlan, Engine, ForeplanError, Plan, Run, SqliteJournal
-from foreplan.executor.events import CallSettled, Event, PatchAccepted, PlanAccepted, RunClosed, path_text
+from foreplan.executor.events import CallSettled, Event, PatchAccepted, path_text
 from foreplan.policies.errors import BadInput, NotApproved
 
 GOAL = "Audit the licences of the Python packages that are installed in some folders"
@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
             if options.demo:
                 oddities.install(Path(folder))
                 options.path = [folder, *(options.path or [sysconfig.get_path("purelib")])]
-                _say(f"The demonstration adds a few odd packages, made in {folder}, so that it plans anew on any machine.")
+                _say(
+                    f"The demonstration adds a few odd packages, made in {folder}, so that it plans anew on any machine."
+                )
             return _audit(options)
     except NotApproved as problem:
         return _stop(problem, 3)
@@ -46,9 +48,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="licence_audit", description="Audit the licences of a Python environment.")
+    parser = argparse.ArgumentParser(
+        prog="licence_audit", description="Audit the licences of a Python environment."
+    )
     add = parser.add_argument
-    add("--path", action="append", metavar="FOLDER", help="a folder of packages, such as site-packages; repeatable")
+    add(
+        "--path",
+        action="append",
+        metavar="FOLDER",
+        help="a folder of packages, such as site-packages; repeatable",
+    )
     add("--policy", default=str(HERE / "policy.yaml"), metavar="FILE", help="which licences are allowed")
     add("--out", default="licence-audit", metavar="FOLDER", help="for the report and the journal")
     add("--yes", action="store_true", help="approve what the review shows, without asking")
@@ -62,20 +71,21 @@ def _audit(options: argparse.Namespace) -> int:
     """From the goal to the report."""
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    journal = SqliteJournal(out / "runs.sqlite3")
-    engine = Engine(registry, planner, journal=journal, watch=None if options.json else _watch)
-    if options.resume:
-        run = engine.resume_blocking(options.resume)
-    else:
-        inputs = _inputs(options)
-        plan = engine.plan_blocking(GOAL)
-        approval = _approve(engine, plan, inputs, options)
-        run = engine.run_blocking(plan, inputs=inputs, approval=approval)
-    if options.json:
-        print(json.dumps(run.to_json() | {"policy": options.policy}, indent=2))
-    else:
-        _show(engine.show(run.id), list(journal.events(run.id)))
+    with SqliteJournal(out / "runs.sqlite3") as journal:
+        engine = Engine(registry, planner, journal=journal, watch=None if options.json else _watch)
+        run = engine.resume_blocking(options.resume) if options.resume else _start(engine, options)
+        if options.json:
+            print(json.dumps(run.to_json(), indent=2))
+        else:
+            _show(engine.show(run.id), list(journal.events(run.id)))
     return 1 if not run.ok else 4 if run.output["denied"] else 0
+
+
+def _start(engine: Engine, options: argparse.Namespace) -> Run:
+    inputs = _inputs(options)
+    plan = engine.plan_blocking(GOAL)
+    approval = _approve(engine, plan, inputs, options)
+    return engine.run_blocking(plan, inputs=inputs, approval=approval)
 
 
 def _inputs(options: argparse.Namespace) -> dict[str, object]:

@@ -49,7 +49,9 @@ class Unreadable(Exception):
 def packages_in(folder: Path) -> list[Package]:
     """The packages installed in a folder such as `site-packages`, by name."""
     found = [path for path in folder.iterdir() if path.suffix in (".dist-info", ".egg-info")]
-    return sorted(({"name": _named(path)[0], "folder": str(path)} for path in found), key=lambda p: p["name"].lower())
+    return sorted(
+        ({"name": _named(path)[0], "folder": str(path)} for path in found), key=lambda p: p["name"].lower()
+    )
 
 
 def plainly(folder: Path) -> Metadata:
@@ -84,7 +86,9 @@ def _metadata(message: importlib.metadata.PackageMetadata | Message, folder: Pat
         "version": first("Version") or version,
         "expression": first("License-Expression"),
         "licence": first("License"),
-        "classifiers": [str(c) for c in message.get_all("Classifier") or [] if str(c).startswith("License ::")],
+        "classifiers": [
+            str(c) for c in message.get_all("Classifier") or [] if str(c).startswith("License ::")
+        ],
         "files": _licence_files(folder),
     }
 

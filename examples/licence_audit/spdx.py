@@ -9,7 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["CLASSIFIERS", "from_classifiers", "from_text", "from_words", "identifiers", "judge", "licence_of", "parse"]
+__all__ = [
+    "CLASSIFIERS",
+    "from_classifiers",
+    "from_text",
+    "from_words",
+    "identifiers",
+    "judge",
+    "licence_of",
+    "parse",
+]
 
 CLASSIFIERS = {
     "Academic Free License (AFL)": "AFL-3.0",
@@ -216,7 +225,9 @@ def from_classifiers(classifiers: list[str]) -> str | None:
 def from_text(text: str) -> str | None:
     """The identifier of the licence whose text this is."""
     plain = re.sub(r"[^a-z0-9.]+", " ", text.lower())
-    places = {place: identifier for phrase, identifier in PHRASES.items() if (place := plain.find(phrase)) >= 0}
+    places = {
+        place: identifier for phrase, identifier in PHRASES.items() if (place := plain.find(phrase)) >= 0
+    }
     if not places:
         return None
     found = places[min(places)]
@@ -224,7 +235,9 @@ def from_text(text: str) -> str | None:
     return longer if re.search(addition, plain) else found
 
 
-def licence_of(*, expression: str, licence: str, classifiers: list[str], texts: list[str]) -> tuple[str, str] | None:
+def licence_of(
+    *, expression: str, licence: str, classifiers: list[str], texts: list[str]
+) -> tuple[str, str] | None:
     """The SPDX expression that all of a package's statements come to, and which statement decided; None without any.
 
     `texts` are identifiers recognised in licence files. The clearest statement counts; where it names a family but
