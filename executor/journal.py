@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from ..policies.errors import JournalError, UnknownRun
+from ..policies.errors import JournalError, NotApproved, UnknownRun
+from ..policies.text import did_you_mean
 from .events import Event, PlanAccepted, RunClosed, RunOpened, RunPaused, RunResumed, RunState
 
-__all__ = ["Journal", "Log", "MemoryJournal", "RunLine", "run_line"]
+__all__ = ["Journal", "Log", "MemoryJournal", "RunLine", "run_line", "spent", "unknown"]
 
 
 class RunLine(NamedTuple):
@@ -61,9 +62,9 @@ class Journal(Protocol):
         """The run that consumed this approval, if any."""
 
 
-def run_line(run: str, events: list[Event]) -> RunLine:
-    """What the list of runs says of a run with these events."""
-    goal, opened_at, state, reason = "", 0.0, "running", ""
+def run_line(run: str, events: list[Event], since: RunLine | None = None) -> RunLine:
+    """What the list of runs says of a run with these events, or with these after what it said before (`since`)."""
+    _, state, reason, goal, opened_at, earlier = since or RunLine(run, "running", "", "", 0.0, 0)
     for event in events:
         match event:
             case RunOpened():
@@ -78,7 +79,18 @@ def run_line(run: str, events: list[Event]) -> RunLine:
                 state, reason = event.state, event.reason
             case _:
                 pass
-    return RunLine(run, state, reason, goal, opened_at, len(events))  # type: ignore[arg-type]
+    return RunLine(run, state, reason, goal, opened_at, earlier + len(events))
+
+
+def spent(approval: str, by: str) -> NotApproved:
+    """An approval is for one run, and `by` (words) has consumed it."""
+    return NotApproved(f"approval {approval!r} is spent: it was consumed by {by}; approve the plan again")
+
+
+def unknown(run: str, runs: list[str]) -> UnknownRun:
+    """No run has this id; `runs` are ids that there are, the newest first."""
+    newest = f"; the newest is {runs[0]!r}" if runs else "; it holds none yet"
+    return UnknownRun(f"no run {run!r} in this journal{did_you_mean(run, runs) or newest}")
 
 
 class MemoryLog:
@@ -110,6 +122,8 @@ class MemoryJournal:
         """Begin a run."""
         if run in self._events:
             raise JournalError(f"a run {run!r} exists already")
+        if approval in self._approvals:
+            raise spent(approval, f"run {self._approvals[approval]!r}")
         if approval:
             self._approvals[approval] = run
         self._events[run] = []
@@ -138,5 +152,5 @@ class MemoryJournal:
 
     def _known(self, run: str) -> list[Event]:
         if run not in self._events:
-            raise UnknownRun(f"no run {run!r} in this journal; it holds {len(self._events)} runs")
+            raise unknown(run, list(reversed(self._events)))
         return self._events[run]

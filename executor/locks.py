@@ -18,11 +18,15 @@ __all__ = ["FileLock", "Locks"]
 
 
 class FileLock:
-    """A lock that is held until `release`, until nothing refers to it, or until the process ends."""
+    """A lock that is held until `release`, until nothing refers to it, or until the process ends.
+
+    A forked child has a copy of the descriptor; there `release` lets go of the copy only.
+    """
 
     def __init__(self, fd: int, path: str) -> None:
         self._fd = fd
         self._path = path
+        self._pid = os.getpid()
 
     def release(self) -> None:
         """Give the lock back; a second time does nothing."""
@@ -30,16 +34,9 @@ class FileLock:
         if fd < 0:
             return
         try:
-            if _is_at(fd, self._path):
-                os.unlink(self._path)
-            fcntl.flock(fd, fcntl.LOCK_UN)  # a forked child may hold the descriptor too
+            if os.getpid() == self._pid:
+                _unlock(fd, self._path)
         finally:
-            os.close(fd)
-
-    def disown(self) -> None:
-        """In a forked child: close the copy of the descriptor; the parent keeps the lock."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
             os.close(fd)
 
     def __del__(self) -> None:
@@ -86,6 +83,12 @@ def _take(path: str) -> FileLock | None:
             os.close(fd)
             raise
         os.close(fd)
+
+
+def _unlock(fd: int, path: str) -> None:
+    if _is_at(fd, path):
+        os.unlink(path)
+    fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough where a forked child has a copy
 
 
 def _is_at(fd: int, path: str) -> bool:

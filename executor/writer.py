@@ -70,10 +70,11 @@ class Writer(Generic[T]):
     def put(self, entry: T) -> Batch[T]:
         """Add an entry after all others, and give the batch it is in. Blocks while the backlog is full."""
         with self._lock:
-            batch = self._filling
-            while batch.ripe and len(batch.entries) >= MOST:
+            if self._stopping:
+                raise JournalError("the journal is closed; open it again to go on")
+            while len(self._filling.entries) >= MOST:
                 self._done.wait()
-                batch = self._filling
+            batch = self._filling
             batch.entries.append(entry)
             if len(batch.entries) == 1:
                 self._begin()
@@ -121,14 +122,16 @@ class Writer(Generic[T]):
 
     def _begin(self) -> None:
         """There is a first entry: see to it that the writer will look at it."""
-        if self._stopping:
-            self._filling.entries.clear()
-            raise JournalError("the journal is closed; open it again to go on")
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, daemon=True, name="foreplan-journal")
-            self._thread.start()
-        elif self._asleep:
+        if self._asleep:
             self._changed.notify()
+        elif self._thread is None:
+            thread = threading.Thread(target=self._work, daemon=True, name="foreplan-journal")
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads, or the interpreter is on its way out
+                self._filling.entries.clear()
+                raise JournalError(f"the journal's thread cannot be started: {error}") from error
+            self._thread = thread
 
     def _work(self) -> None:
         while self._write_one():

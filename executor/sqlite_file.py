@@ -1,0 +1,253 @@
+"""The journal's SQLite file: made safely, opened with the settings that durability needs, and its errors in explained.
+
+    meta    name, value                          the version of this schema
+    runs    run, opened_at, approval, epoch,     one line per run, kept up in the transaction that adds its events
+            state, reason, goal, events, tip
+    events  run, seq, body, hash                 one chain per run (see `records.py`)
+
+WAL with synchronous=FULL: a commit returns when its bytes are on the disk. WAL needs shared memory between processes,
+so a network file system is refused. Source: https://www.sqlite.org/wal.html, https://www.sqlite.org/howtocorrupt.html
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..policies.errors import JournalError
+
+__all__ = ["SqliteFile", "network_mount"]
+
+VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (
+    run TEXT PRIMARY KEY, opened_at REAL NOT NULL, approval TEXT UNIQUE, epoch INTEGER NOT NULL, state TEXT NOT NULL,
+    reason TEXT NOT NULL, goal TEXT NOT NULL, events INTEGER NOT NULL, tip BLOB NOT NULL);
+CREATE TABLE events (
+    run TEXT NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+"""
+
+_SETTINGS = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",  # macOS: without it the disk's own cache may still be lost
+    "PRAGMA trusted_schema = OFF",  # a file that somebody hands over must not run functions of its own
+    "PRAGMA cell_size_check = ON",
+)
+
+_NETWORK = frozenset(
+    (
+        *(
+            "nfs",
+            "nfs4",
+            "cifs",
+            "smb2",
+            "smb3",
+            "smbfs",
+            "ncpfs",
+            "afs",
+            "ceph",
+            "lustre",
+            "gpfs",
+            "glusterfs",
+        ),
+        *("beegfs", "davfs", "fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "fuse.gcsfuse"),
+        *("fuse.davfs", "fuse.davfs2", "fuse.cephfs"),
+    )
+)
+
+_MEANINGS = {
+    sqlite3.SQLITE_FULL: "the disk is full; make room, then resume the run",
+    sqlite3.SQLITE_READONLY: "it cannot be written to; check its permissions, its directory's and the mount",
+    sqlite3.SQLITE_PERM: "it cannot be written to; check its permissions",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; keep a copy and restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "it is no SQLite database; name another file",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check its permissions, its directory's and the limit on open files",
+    sqlite3.SQLITE_IOERR: "the disk could not be read or written; check it and its free space",
+    sqlite3.SQLITE_TOOBIG: "an event is larger than SQLite can hold; keep large results in files",
+    sqlite3.SQLITE_ERROR: "it is not the journal it was or its schema is damaged; keep a copy and restore it from a backup",
+    sqlite3.SQLITE_PROTOCOL: "its locks do not work here; put it on a local disk",
+}
+_LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+
+class SqliteFile:
+    """A path that holds a journal, or will. `patience`: seconds to wait while another program writes."""
+
+    def __init__(self, path: str | os.PathLike[str], *, existing: bool, patience: float) -> None:
+        self.path = Path(
+            os.path.abspath(os.fspath(path))
+        )  # absolute: `chdir` must not change which file it is
+        self.patience = patience
+        with self.explained():
+            self._refuse_unsafe()
+            self._there = self._find(existing)
+            connection = self.connect()
+            try:
+                self._patiently_prepare(connection)
+            finally:
+                connection.close()
+
+    def connect(self, *, check_same_thread: bool = True) -> sqlite3.Connection:
+        """A connection in autocommit mode. Raises what SQLite raises (see `explained`)."""
+        connection = sqlite3.connect(
+            self.path, timeout=self.patience, isolation_level=None, check_same_thread=check_same_thread
+        )
+        try:
+            for setting in _SETTINGS:
+                connection.execute(setting).close()
+            self.still_there()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def still_there(self) -> None:
+        """Raise `JournalError` if the file was taken away or replaced: what is written to it then is lost."""
+        try:
+            found = os.lstat(self.path)
+        except FileNotFoundError:
+            found = None
+        if found is None or not os.path.samestat(found, self._there):
+            raise JournalError(
+                f"the journal {self.path} was removed or replaced while it was open; put it back"
+            )
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What SQLite and the system raise inside becomes a `JournalError` with the next move."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise JournalError(self.explain(error)) from error
+
+    def explain(self, error: BaseException) -> str:
+        """The sentence for an error, by its number and never by its text."""
+        if isinstance(error, JournalError):
+            return str(error)
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            said = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+            return f"the journal {self.path} cannot be used: {said}"
+        name = getattr(error, "sqlite_errorname", code)
+        return f"the journal {self.path}: {self._meaning(code & 0xFF, error)} ({name})"
+
+    def _meaning(self, code: int, error: BaseException) -> str:
+        if code in _LOCKED:
+            return f"another program kept it locked for more than {self.patience:g} s; end that program, then resume the run"
+        return _MEANINGS.get(code, str(error))
+
+    def _refuse_unsafe(self) -> None:
+        directory = self.path.parent
+        if not directory.is_dir():
+            raise JournalError(
+                f"there is no directory {directory} for the journal; make it first, or name another file"
+            )
+        for path in (
+            self.path,
+            *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm", "-journal")),
+        ):
+            if path.is_symlink():
+                raise JournalError(f"{path} is a symbolic link; give the file that it points to")
+        kind = network_mount(os.path.realpath(directory), _mounts())
+        if kind is not None:
+            raise JournalError(
+                f"{directory} is on a network file system ({kind}); put the journal on a local disk"
+            )
+
+    def _find(self, existing: bool) -> os.stat_result:
+        """The file as it is there, made with mode 0600 where it is not."""
+        if not existing:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                os.close(os.open(self.path, flags, 0o600))
+            except FileExistsError:
+                pass
+        try:
+            found = os.lstat(self.path)
+        except FileNotFoundError:
+            raise JournalError(f"there is no journal {self.path}; check the path") from None
+        if not stat.S_ISREG(found.st_mode):
+            raise JournalError(f"{self.path} is no regular file; name another one for the journal")
+        return found
+
+    def _patiently_prepare(self, connection: sqlite3.Connection) -> None:
+        """SQLite does not wait by itself for the lock that the switch to WAL takes."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                return self._prepare(connection)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in _LOCKED or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.005)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        if not self._tables(connection):
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise JournalError(
+                    f"{self.path} is on a file system without shared memory; put it on a local disk"
+                )
+            self._make_tables(connection)
+        found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+        version = found[0] if found else "unknown"
+        if version != str(VERSION):
+            raise JournalError(
+                f"the journal {self.path} was written by a newer foreplan (schema {version}, this one reads {VERSION}); "
+                "upgrade foreplan, or name another file"
+            )
+
+    def _make_tables(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if not self._tables(connection):
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(VERSION),))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
+    def _tables(self, connection: sqlite3.Connection) -> bool:
+        """Whether the tables are there; the file of another program is refused before anything in it is changed."""
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        if names and not names >= {"meta", "runs", "events"}:
+            raise JournalError(f"{self.path} is the database of something else; name a file of its own")
+        return bool(names)
+
+
+def _mounts() -> str:
+    """What the kernel says of mounted file systems; nothing where it does not say."""
+    try:
+        return Path("/proc/self/mounts").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def network_mount(path: str, mounts: str) -> str | None:
+    """The kind of network file system that holds an absolute path, by the lines of `/proc/mounts`; None for others."""
+    best, kind = "", None
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = (
+            fields[1]
+            .replace("\\040", " ")
+            .replace("\\011", "\t")
+            .replace("\\012", "\n")
+            .replace("\\134", "\\")
+        )
+        inside = point == "/" or path == point or path.startswith(point + "/")
+        if inside and len(point) >= len(best):  # the later of two mounts on one point hides the earlier
+            best, kind = point, fields[2]
+    return kind if kind in _NETWORK else None
