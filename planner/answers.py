@@ -1,0 +1,209 @@
+"""Reading a model's answer: tolerant of how it is wrapped, strict about what it says.
+
+    tolerated   a byte order mark, code fences, prose before and after, <think> blocks, trailing commas,
+                a tool's name with markup around it (`functions.NAME`, `NAME<|call|>`) where one tool is meant
+    refused     no object, two different ones, one that is cut off, duplicate keys, unknown properties
+
+Nothing is guessed: what is refused goes back to the model as findings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from ..policies.errors import CannotPlan
+from ..policies.text import shorten
+from .documents import Source, patch_from, plan_from, read_source
+from .findings import Finding, PlanUnreadable
+from .models.messages import AIMessage
+from .plan import Patch, Plan
+from .requests import PlanRequest, Proposal, ReplanRequest
+
+__all__ = ["AnswerUnreadable", "ModelDeclined", "read_patch_answer", "read_plan_answer"]
+
+Json: TypeAlias = Any
+
+_LONGEST = 4_000_000
+"""Characters of an answer that are looked at; the document's own caps are lower."""
+_OBJECTS = 64
+_UNENDED = 3
+"""So many objects are looked at, and so many braces that are never closed: prose may hold some of its own."""
+
+_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_STRUCTURE = re.compile(r'["{}\[\]]')
+_IN_TEXT = re.compile(r'["\\]')
+_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
+_ANSWER = re.compile(r'"(?:steps|cannot_plan|add|drop)"\s*:')
+_BEGUN = re.compile(r'\{\s*"')
+_PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[.:]")
+_SUFFIX = re.compile(r"(?:<|```|\(\s*\)\s*$).*", re.DOTALL)
+
+_Wanted = Literal["plan", "patch"]
+
+
+class AnswerUnreadable(PlanUnreadable):
+    """A model's answer that is no plan or patch: `findings` say why, `text` is what it said, `usage` what it cost."""
+
+    def __init__(
+        self, findings: Collection[Finding], *, text: str = "", usage: Mapping[str, int] | None = None
+    ) -> None:
+        super().__init__(findings)
+        self.text = text
+        self.usage = dict(usage) if usage is not None else None
+
+
+class ModelDeclined(CannotPlan):
+    """A model's answer `{"cannot_plan": reason}`, with its text and what it cost."""
+
+    def __init__(self, reason: str, *, text: str = "", usage: Mapping[str, int] | None = None) -> None:
+        super().__init__(reason)
+        self.text = text
+        self.usage = dict(usage) if usage is not None else None
+
+
+def read_plan_answer(message: AIMessage, request: PlanRequest) -> Proposal:
+    """The plan in a model's answer; its goal and inputs are those of the request, whatever the model wrote there.
+
+    Raises `ModelDeclined` where the model says that it cannot, `AnswerUnreadable` where there is no plan.
+    """
+    given: dict[str, Json] = {"goal": request.goal} if request.goal else {}
+    if request.inputs is not None:
+        given["inputs"] = request.inputs
+    return Proposal(_read(message, "plan", request.tools.names, given), message.content, _usage(message))
+
+
+def read_patch_answer(message: AIMessage, request: ReplanRequest) -> Proposal:
+    """The patch in a model's answer. Raises `ModelDeclined` or `AnswerUnreadable`."""
+    return Proposal(_read(message, "patch", request.tools.names, {}), message.content, _usage(message))
+
+
+def tidy_name(name: str, names: Collection[str]) -> str:
+    """The tool that a name with markup around it means; the name itself where none, or not exactly one, fits."""
+    if name in names:
+        return name
+    bare = _SUFFIX.sub("", name).strip(" \t\r\n`'\"*")
+    fits = {spelt for spelt in (bare, _PREFIX.sub("", bare)) if spelt in names}
+    return fits.pop() if len(fits) == 1 else name
+
+
+def _usage(message: AIMessage) -> dict[str, int] | None:
+    return dict(message.usage) if message.usage is not None else None
+
+
+def _read(
+    message: AIMessage, wanted: _Wanted, names: Collection[str], given: dict[str, Json]
+) -> Plan | Patch:
+    try:
+        source = _only_object(message)
+        document = source.document
+        _refuse_other(document, wanted)
+        if isinstance(document.get("cannot_plan"), str):
+            raise ModelDeclined(_reason(document), text=message.content, usage=message.usage)
+        document = _tidied({k: v for k, v in document.items() if k != "cannot_plan"} | given, names)
+        return (plan_from if wanted == "plan" else patch_from)(source._replace(document=document))
+    except PlanUnreadable as error:
+        raise AnswerUnreadable(error.findings, text=message.content, usage=message.usage) from None
+
+
+def _only_object(message: AIMessage) -> Source:
+    """The one object in the text that can be an answer, read strictly. Raises `PlanUnreadable`."""
+    text = message.content[:_LONGEST].lstrip("\ufeff")
+    thought = _THOUGHT.match(text)
+    objects, cut = _objects(text, thought.end() if thought else 0)
+    answers = list(dict.fromkeys(o for o in objects if _ANSWER.search(o))) or objects[:1]
+    if cut or (not answers and message.finish_reason == "length"):
+        _refuse("cut_off", "the answer is cut off before its end; answer again, with fewer or shorter steps")
+    if not answers:
+        begin = f", but begins {shorten(text, 40)!r}" if text.strip() else ", but is empty"
+        _refuse("bad_answer", f"the answer must be one JSON object{begin}")
+    if len(answers) > 1:
+        _refuse(
+            "bad_answer", f"the answer holds {len(answers)} different objects; send the one that is meant"
+        )
+    return _strictly(answers[0])
+
+
+def _strictly(text: str) -> Source:
+    try:
+        return read_source(text, source="answer.json", format="json")
+    except PlanUnreadable as error:
+        bare = _COMMA.sub(lambda m: " " if m[0] == "," else m[0], text)
+        if bare == text or error.findings[0].code != "syntax":
+            raise
+        return read_source(bare, source="answer.json", format="json")
+
+
+def _refuse_other(document: Json, wanted: _Wanted) -> None:
+    """An answer to another question: both at once, a plan for a patch, a patch for a plan, a patch of nothing."""
+    plan, patch = "steps" in document, "add" in document or "drop" in document
+    declined = document.get("cannot_plan") is not None
+    if declined and (plan or patch):
+        _refuse(
+            "bad_answer",
+            'the answer says cannot_plan and gives steps; send {"cannot_plan": reason} or the steps',
+        )
+    if declined and not isinstance(document["cannot_plan"], str):
+        _refuse("bad_answer", "cannot_plan must be a sentence that says why", "/cannot_plan")
+    if wanted == "plan" and patch and not plan:
+        _refuse("bad_answer", 'a whole plan is asked for, {"steps": [...]}, not a patch')
+    if wanted == "patch" and plan:
+        _refuse("bad_answer", 'a patch is asked for, {"drop": [...], "add": [...]}, not a whole plan')
+    if (
+        wanted == "patch"
+        and not declined
+        and not any(map(document.get, ("add", "drop")))
+        and "output" not in document
+    ):
+        _refuse("bad_answer", "the patch changes nothing; add a step, or answer cannot_plan with the reason")
+
+
+def _reason(document: Mapping[str, Json]) -> str:
+    return str(document["cannot_plan"]).strip() or "it gives no reason"
+
+
+def _tidied(document: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+    """The document with tools' names freed of markup."""
+    for key in ("steps", "add"):
+        steps = document.get(key)
+        for step in steps if isinstance(steps, list) else ():
+            if isinstance(step, dict) and isinstance(step.get("tool"), str):
+                step["tool"] = tidy_name(step["tool"], names)
+    return document
+
+
+def _objects(text: str, place: int) -> tuple[list[str], bool]:
+    """Every balanced object at the top of the text, and whether an answer begins there that never ends."""
+    found: list[str] = []
+    unended = 0
+    while unended < _UNENDED and len(found) < _OBJECTS and (place := text.find("{", place)) >= 0:
+        end = _end(text, place)
+        if end is not None:
+            found.append(text[place:end])
+        elif _BEGUN.match(text, place) and _ANSWER.search(text, place):
+            return found, True
+        else:
+            unended += 1
+        place = end or place + 1
+    return found, False
+
+
+def _end(text: str, start: int) -> int | None:
+    """Where the object that begins at `start` ends; None if it never does."""
+    depth, place, inside = 0, start, False
+    while match := (_IN_TEXT if inside else _STRUCTURE).search(text, place):
+        sign, place = match[0], match.end()
+        if sign == "\\":
+            place += 1
+        elif sign == '"':
+            inside = not inside
+        else:
+            depth += 1 if sign in "{[" else -1
+            if depth == 0:
+                return place
+    return None
+
+
+def _refuse(code: str, message: str, pointer: str = "") -> NoReturn:
+    raise PlanUnreadable([Finding(code, "error", pointer, message)])
