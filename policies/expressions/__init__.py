@@ -1,1 +1,39 @@
-"""The expression language: a total subset of Python expressions, parsed against a whitelist and interpreted."""
+"""The expression language: a total subset of Python expressions, parsed by us and interpreted; nothing is ever `eval`ed.
+
+    text --parse--> Expression --evaluate(scope)--> JSON         raises ExpressionError | EvaluationError, nothing else
+    JSON --compile_template--> Template --evaluate(scope)--> JSON
+
+What it can say: `docs/language.md`, whose tables come from `functions.py`. It knows plain values and names, no plan.
+"""
+
+from __future__ import annotations
+
+from .errors import EvaluationError, ExpressionError
+from .expression import Expression, parse, references, rename
+from .fuel import FUEL, Fuel
+from .functions import FUNCTIONS, METHODS, Function
+from .grammar import NODES
+from .names import RESERVED, Reference, valid_id
+from .templates import Template, compile_template, problems, rename_in
+
+__all__ = [
+    "FUEL",
+    "FUNCTIONS",
+    "METHODS",
+    "NODES",
+    "RESERVED",
+    "EvaluationError",
+    "Expression",
+    "ExpressionError",
+    "Fuel",
+    "Function",
+    "Reference",
+    "Template",
+    "compile_template",
+    "parse",
+    "problems",
+    "references",
+    "rename",
+    "rename_in",
+    "valid_id",
+]

@@ -1,0 +1,149 @@
+"""A text of the language, parsed and checked once, evaluated often.
+
+text --tokens--> --grammar--> tree --closures--> value        (parsed texts are kept; equal texts share)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import lru_cache
+
+from .closures import Frame, Run, compiled
+from .errors import EvaluationError, ExpressionError
+from .fuel import Fuel
+from .grammar import build
+from .names import Reference, free_names, references_in, renamed
+from .slips import repaired
+from .values import Json, weigh
+
+__all__ = ["Expression", "parse", "references", "rename"]
+
+
+class Expression:
+    """One expression of the language.
+
+    `tree` is made of the nodes that `grammar.NODES` lists; offsets in it count characters of `text`. `names` are the
+    names it reads from outside.
+    """
+
+    __slots__ = ("_bare", "_cost", "_length", "_run", "names", "text", "tree")
+
+    def __init__(self, text: str, tree: ast.expr, names: frozenset[str]) -> None:
+        self.text = text
+        self.tree = tree
+        self.names = names
+        self._bare = _is_bare(tree)
+        self._run: Run | None = None
+        self._cost = self._length = 0
+
+    def evaluate(self, scope: Mapping[str, Json], fuel: Fuel | None = None) -> Json:
+        """The value for these data. Raises `EvaluationError` and nothing else.
+
+        A result may share parts with the data: copy it before changing it. A bare reference gives the very value, so
+        an integral float stays a float and a large integer stays exact.
+        """
+        run = self._run or self._compile()
+        fuel = fuel or Fuel()
+        frame: Frame = [scope, fuel, *[None] * (self._length - 2)]
+        try:
+            if self._bare:
+                return run(frame)
+            fuel.take(self._cost)
+            value = run(frame)
+            if type(value) is list or type(value) is dict:
+                weigh(value)
+            return value
+        except EvaluationError as error:
+            error.text = self.text
+            raise
+        except RecursionError:
+            raise EvaluationError("too_deep", "the data are nested too deep for this expression") from None
+
+    def _compile(self) -> Run:
+        self._run, self._length, self._cost = compiled(self.tree, self.text)
+        return self._run
+
+    def __repr__(self) -> str:
+        return f"<Expression {self.text!r}>"
+
+
+def parse(text: str) -> Expression:
+    """The expression that a text is. Raises `ExpressionError` with code, offset and, often, a suggestion."""
+    if type(text) is not str:
+        raise ExpressionError("not_text", f"an expression is text, not {type(text).__name__}")
+    return _parse(text)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Expression:
+    try:
+        tree = build(text)
+        names = free_names(tree)
+        _refuse_steps(text, tree, names)
+    except ExpressionError as error:
+        error.text = text
+        error.suggestion = _suggestion(text) or error.suggestion
+        raise
+    return Expression(text, tree, names)
+
+
+def _is_bare(tree: ast.expr) -> bool:
+    """Whether a tree only follows keys and indices that are written out."""
+    while isinstance(tree, ast.Attribute | ast.Subscript):
+        if isinstance(tree, ast.Subscript) and not isinstance(tree.slice, ast.Constant):
+            return False
+        tree = tree.value
+    return isinstance(tree, ast.Name)
+
+
+def _suggestion(text: str) -> str:
+    new = repaired(text)
+    if new:
+        try:
+            free_names(build(new))
+        except ExpressionError:
+            return ""
+    return new
+
+
+def _refuse_steps(text: str, tree: ast.expr, names: frozenset[str]) -> None:
+    """`steps.a.output.b` is how other engines write `a.b`."""
+    if "steps" not in names:
+        return
+    found = sorted(edit for node in ast.walk(tree) if (edit := _step_path(node)))
+    longest = {edit[0]: edit for edit in found}
+    new = text
+    for start, end, name in reversed(longest.values()):
+        new = new[:start] + name + new[end:]
+    error = ExpressionError("not_in_language", "a step is read by its id alone", text.find("steps"))
+    error.suggestion = new if found else "the id of the step"
+    raise error
+
+
+def _step_path(node: ast.AST) -> tuple[int, int, str] | None:
+    """Where `steps.a.output` or `steps.a` starts and ends, and what to write there."""
+    match node:
+        case ast.Attribute(
+            value=ast.Attribute(value=ast.Name(id="steps"), attr=name), attr="output" | "outputs" | "result"
+        ):
+            return node.col_offset, node.end_col_offset or 0, name
+        case ast.Attribute(value=ast.Name(id="steps"), attr=name):
+            return node.col_offset, node.end_col_offset or 0, name
+    return None
+
+
+def references(expression: Expression) -> tuple[Reference, ...]:
+    """What the expression reads: names with the paths behind them, also inside comprehensions."""
+    return references_in(expression.tree)
+
+
+def rename(text: str, mapping: Mapping[str, str]) -> str:
+    """The text with free names replaced by others: not bound names, keys or text; what stands in f-strings too.
+
+    The result means the same when each new name has the value of the old one.
+    """
+    expression = parse(text)
+    if expression.names.isdisjoint(mapping):
+        return text
+    return renamed(text, expression.tree, mapping)
