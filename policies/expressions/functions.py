@@ -15,7 +15,7 @@ from ..text import did_you_mean, shorten
 from . import arithmetic, times
 from .errors import EvaluationError
 from .fuel import Fuel
-from .values import Json, as_list, compare, key_of, missing, order, text_of, wrong
+from .values import Json, as_list, compare, is_number, key_of, missing, order, text_of, wrong
 
 __all__ = ["FUNCTIONS", "METHODS", "Function"]
 
