@@ -23,6 +23,7 @@ __all__ = [
     "CARRIERS",
     "CODES",
     "ERRNOS",
+    "ERRNO_NAMES",
     "OPEN",
     "REMEDIES",
     "SPECIAL",
@@ -233,7 +234,7 @@ def by_status(status: int) -> Rule:
     return STATUSES[400] if status < 500 else STATUSES[500]
 
 
-_ERRNO_NAMES = {
+ERRNO_NAMES = {
     "EACCES EPERM": _ACCESS,
     "EROFS": _READ_ONLY,
     "ENOENT ESRCH ENXIO ENODEV": _NOT_FOUND,
@@ -257,7 +258,7 @@ _ERRNO_NAMES = {
 
 ERRNOS: Mapping[int, Rule] = {
     number: rule
-    for names, rule in _ERRNO_NAMES.items()
+    for names, rule in ERRNO_NAMES.items()
     for name in names.split()
     if (number := getattr(errno, name, None)) is not None  # not every system has every name
 }
@@ -410,6 +411,7 @@ _LIBRARIES = (
     | _named(
         "urllib3.exceptions",
         {
+            "ConnectTimeoutError": _CONNECT_TIMEOUT,
             "ReadTimeoutError": _READ_TIMEOUT,
             "EmptyPoolError": _timeout("pool_timeout", _NO),
             "FullPoolError ClosedPoolError TimeoutStateError UnrewindableBodyError": _BUG,
@@ -466,14 +468,10 @@ _LIBRARIES = (
 TYPES: Mapping[str, Rule] = _BUILTINS | _STANDARD | _LIBRARIES
 """By `module.Qualname` of the class."""
 
-_CORE = {
-    "ConnectError": _CONNECT,
-    "ProxyError": _PROXY,
-    "ReadError WriteError CloseError NetworkError": _FAILED,
-}
+_CORE = {"ConnectError": _CONNECT, "ProxyError": _PROXY, "ReadError WriteError NetworkError": _FAILED}
 
 CARRIERS: Mapping[str, Rule] = (
-    _named("httpx", _CORE | {"HTTPError": _FAILED})
+    _named("httpx", _CORE | {"CloseError HTTPError": _FAILED})
     | _named("httpcore", _CORE)
     | _named(
         "requests.exceptions",
@@ -488,7 +486,6 @@ CARRIERS: Mapping[str, Rule] = (
     | _named(
         "urllib3.exceptions",
         {
-            "ConnectTimeoutError": _CONNECT_TIMEOUT,
             "NewConnectionError": _CONNECT,
             "NameResolutionError": _UNKNOWN_HOST,
             "ProxyError": _PROXY,

@@ -12,21 +12,23 @@ By type and number, never by the text of a message; the tables are in `causes.py
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
 from .causes import CARRIERS, CODES, OPEN, TYPES, VAGUE, Rule, by_status
 from .evidence import (
     READERS,
+    bases_of,
     beneath,
     class_name,
     clean,
     details_of,
     headers_of,
     host_of,
-    lineage,
     name_of,
     place_of,
+    plain,
     retry_after,
     status_of,
     text_of,
@@ -94,7 +96,7 @@ def _classify(exc: BaseException, rules: Mapping[str, Rule], now: float | None, 
         return _as_said(exc)
     if isinstance(exc, BaseExceptionGroup):
         return _worst([_classify(leaf, rules, now, seen) for leaf in _leaves(exc)])
-    if rule := next((rules[name] for name in lineage(exc) if name in rules), None):
+    if rule := next((rules[name] for name in bases_of(exc) if name in rules), None):
         return _told(exc, rule, status_of(exc), now)
     if (status := status_of(exc)) is not None:
         return _told(exc, by_status(status), status, now)
@@ -105,19 +107,20 @@ def _classify(exc: BaseException, rules: Mapping[str, Rule], now: float | None, 
             if id(cause) not in seen and len(seen) < _FOLLOWED:
                 found = _classify(cause, rules, now, seen)
                 if found.code not in VAGUE:
-                    return _carried(failure, found, open=name in OPEN)
+                    return _carried(failure, found, found.happened if name in OPEN else rule.happened)
     return failure
 
 
 def _as_said(exc: ToolFailure) -> Failure:
+    wait = exc.retry_after
     return Failure(
         exc.kind,
         exc.code,
-        text_of(exc),
+        text_of(exc, plain),
         exc.happened,
-        hint=exc.hint,
+        hint=plain(exc.hint),
         exception=class_name(exc),
-        retry_after=exc.retry_after,
+        retry_after=wait if wait is not None and 0 <= wait < inf else None,
         details=exc.details,
         untrusted=True,
     )
@@ -125,7 +128,7 @@ def _as_said(exc: ToolFailure) -> Failure:
 
 def _find(exc: BaseException) -> tuple[str, Rule]:
     """The name of the class that decides, and its rule; `builtins.BaseException` always has one."""
-    for name in lineage(exc):
+    for name in bases_of(exc):
         rule = _read(name, exc) or TYPES.get(name)
         if rule is not None:
             return "", rule
@@ -160,12 +163,12 @@ def _told(exc: BaseException, rule: Rule, status: int | None, now: float | None)
     )
 
 
-def _carried(carrier: Failure, cause: Failure, *, open: bool) -> Failure:
+def _carried(carrier: Failure, cause: Failure, happened: Happened) -> Failure:
     """Kind and code of the cause, in the words of the carrier; who knows the moment says whether it happened."""
     return cause._replace(
         message=carrier.message,
         exception=carrier.exception,
-        happened=cause.happened if open else carrier.happened,
+        happened=happened,
         host=carrier.host or cause.host,
         untrusted=True,
     )

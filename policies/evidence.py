@@ -16,15 +16,16 @@ from .causes import ERRNOS, SPECIAL, SQLITE, Rule
 
 __all__ = [
     "READERS",
+    "bases_of",
     "beneath",
     "class_name",
     "clean",
     "details_of",
     "headers_of",
     "host_of",
-    "lineage",
     "name_of",
     "place_of",
+    "plain",
     "retry_after",
     "status_of",
     "text_of",
@@ -42,7 +43,7 @@ def name_of(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def lineage(exc: BaseException) -> Iterator[str]:
+def bases_of(exc: BaseException) -> Iterator[str]:
     """The qualified names of its class and of every base, most derived first."""
     return map(name_of, type(exc).__mro__)
 
@@ -69,13 +70,17 @@ def beneath(exc: BaseException) -> Iterator[BaseException]:
 # --- HTTP
 
 
+_UNREADABLE = "aiohttp.http_exceptions.HttpProcessingError"
+_OF_HTTP = ("headers", "response", "request", "request_info", "url")
+
+
 def status_of(exc: BaseException) -> int | None:
     """The HTTP status of at least 300 that this exception reports, or None.
 
     `status_code` is taken as it is; `status` and `code` only beside something that an HTTP client's exception has.
     An answer that could not be parsed has no status, whatever number the library puts there (aiohttp says 400).
     """
-    if "aiohttp.http_exceptions.HttpProcessingError" in (n for below in beneath(exc) for n in lineage(below)):
+    if any(_UNREADABLE in bases_of(found) for found in (exc, *beneath(exc))):
         return None
     response = _get(exc, "response", "resp")
     found = [
@@ -83,14 +88,9 @@ def status_of(exc: BaseException) -> int | None:
         _get(response, "status_code", "status"),
         _metadata(response).get("HTTPStatusCode"),
     ]
-    if any(
-        hasattr(type(exc), n) or n in vars(exc)
-        for n in ("headers", "response", "request", "request_info", "url")
-    ):
+    if any(name in vars(exc) or hasattr(type(exc), name) for name in _OF_HTTP):
         found.append(_get(exc, "status", "code"))  # aiohttp warns when `code` is read
-    return next(
-        (int(n) for n in found if isinstance(n, int) and not isinstance(n, bool) and 300 <= n <= 599), None
-    )
+    return next((int(n) for n in found if isinstance(n, int) and 300 <= n <= 599), None)
 
 
 def headers_of(exc: BaseException) -> Any:
@@ -127,7 +127,11 @@ def _header(headers: Any, name: str) -> str | None:
     value = _look_up(headers, name) or _look_up(headers, name.title())
     if value is None and isinstance(headers, Mapping):
         value = next((v for k, v in headers.items() if isinstance(k, str) and k.lower() == name), None)
-    return str(value).strip() if isinstance(value, str | int | float) else None
+    return (
+        str(value).strip()
+        if isinstance(value, str | float) or (type(value) is int and value < 10**9)
+        else None
+    )
 
 
 def _look_up(headers: Any, name: str) -> Any:
@@ -183,14 +187,26 @@ _QUERY = re.compile(r"(?<=[\w/.~%-])\?[^\s'\"<>()?=]*=[^\s'\"<>()]*")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def text_of(exc: BaseException) -> str:
-    """What the exception says, never empty: without credentials and queries of URLs, memory addresses, surrogates."""
-    writer = _first(_WRITERS, exc)
+def clean(text: str) -> str:
+    """A plain text, without what may be a secret in a URL and without memory addresses."""
+    text = text[: 4 * LONGEST]
+    return plain(_ADDRESS.sub("", _QUERY.sub("?…", _CREDENTIALS.sub("", text))))
+
+
+def plain(text: str) -> str:
+    """A bounded text that any codec takes."""
+    text = text[: 4 * LONGEST].strip().encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def text_of(exc: BaseException, tidy: Callable[[str], str] = clean) -> str:
+    """What the exception says, tidied; where it has no words, or fails to find them, the name of its class."""
+    writer = _first(_WRITERS, exc) or str
     try:
-        said = writer(exc) if writer else str(exc)
+        said = tidy(writer(exc))
     except Exception:
         said = ""
-    return clean(said) or class_name(exc)
+    return said or class_name(exc)
 
 
 def class_name(exc: BaseException) -> str:
@@ -198,16 +214,8 @@ def class_name(exc: BaseException) -> str:
     return clean(type(exc).__name__)[:200] or "Exception"
 
 
-def clean(text: str) -> str:
-    """A bounded text that any codec takes, without what might be a secret in a URL."""
-    text = text[: 4 * LONGEST]
-    text = _ADDRESS.sub("", _QUERY.sub("?…", _CREDENTIALS.sub("", text))).strip()
-    text = text.encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
 def _first(table: Mapping[str, Callable[[Any], Any]], exc: BaseException) -> Callable[[Any], Any] | None:
-    return next((table[name] for name in lineage(exc) if name in table), None)
+    return next((table[name] for name in bases_of(exc) if name in table), None)
 
 
 def _program(exc: Any) -> str:
