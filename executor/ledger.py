@@ -7,7 +7,7 @@ is no plain JSON) stops that run alone; a fault of the file stops every run that
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, TypeAlias
@@ -101,7 +101,7 @@ class Ledger:
         self._file = file
         self._connection: sqlite3.Connection | None = None
 
-    def write(self, entries: list[Entry]) -> None:
+    def write(self, entries: Sequence[Entry]) -> None:
         """Commit the entries; whatever goes wrong is told to the logs that it concerns."""
         portions: dict[Tail, Portion] = {}
         for tail, event in entries:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -45,6 +46,8 @@ class SqliteJournal:
     Raises `JournalError`, also for links, network file systems and files of something else. A fork needs its own.
     """
 
+    _closed = True  # until it is open
+
     def __init__(
         self, path: str | os.PathLike[str], *, existing: bool = False, patience: float = 10.0
     ) -> None:
@@ -57,8 +60,6 @@ class SqliteJournal:
         self._logs: weakref.WeakSet[SqliteLog] = weakref.WeakSet()
         self._pid = os.getpid()
         self._closed = False
-        self._finish = weakref.finalize(self, _finish, self._writer, self._connection, self._pid)
-        self._finish.atexit = False
 
     @property
     def path(self) -> Path:
@@ -145,7 +146,7 @@ class SqliteJournal:
         if thread is not None:
             thread.join()
         with self._using:
-            self._finish()
+            self._connection.close()
         if problems:
             raise problems[0]
 
@@ -156,6 +157,16 @@ class SqliteJournal:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        if self._closed:
+            return
+        if os.getpid() != self._pid:
+            _ORPHANS.append(self._connection)  # what the parent opened must not be closed in the child
+            return
+        if not sys.is_finalizing():  # then the writer's thread stands still, and may hold its lock
+            self._writer.stop()
+        self._connection.close()
 
     def __repr__(self) -> str:
         return f"<SqliteJournal {self.path}>"
@@ -314,15 +325,6 @@ def _read(run: str, seq: int, data: bytes) -> Event:
     if event.seq != seq:
         raise _Broken(f"event {seq} of run {run!r} calls itself event {event.seq}")
     return event
-
-
-def _finish(writer: Writer[Entry], connection: sqlite3.Connection, pid: int) -> None:
-    """Nobody has the journal any more."""
-    if os.getpid() != pid:
-        _ORPHANS.append(connection)  # SQLite forbids to close in a child what the parent opened
-        return
-    writer.stop()
-    connection.close()
 
 
 _ORPHANS: list[sqlite3.Connection] = []

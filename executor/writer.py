@@ -13,6 +13,7 @@ interval (5 ms); so a store should write a batch with few statements. Source: th
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 import anyio
@@ -34,7 +35,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Store(Protocol[T_contra]):
     """What the writer's thread does with a batch; only that thread calls it."""
 
-    def write(self, entries: list[T_contra]) -> None:
+    def write(self, entries: Sequence[T_contra]) -> None:
         """Make the entries durable. Never raises: whoever owns an entry is told of a failure before this returns."""
 
     def close(self) -> None:

@@ -1,0 +1,123 @@
+"""An event is written as text and read back as the same event, whatever data it carries."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rooms import imports_of, modules
+from support.events import anything, opening, settled
+
+from foreplan.executor import events
+from foreplan.executor.events import EVENTS, Event, RunClosed, decode, encode
+from foreplan.executor.records import first_tip, from_text, next_tip, to_text
+
+
+def written_and_read(event: Event) -> Event:
+    """The event as it comes back."""
+    text, data = to_text(event)
+    assert text.encode() == data
+    return from_text(data)
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_any_event_comes_back_as_it_was(kind: str, data: st.DataObject) -> None:
+    """Every kind, with data that looks like type tags, huge integers, floats, any text: equal to the last type."""
+    event = data.draw(anything(EVENTS[kind]))
+    assert repr(written_and_read(event)) == repr(event)
+    assert decode(encode(event)) == event
+
+
+def test_every_event_can_be_written() -> None:
+    """The table that reading goes by holds every kind of event there is."""
+    assert set(EVENTS.values()) == set(Event.__args__)
+    assert set(EVENTS) <= set(events.__all__)
+
+
+def test_data_that_looks_like_an_event_stays_data() -> None:
+    """A result that holds our own type tags is a result, at any depth."""
+    tag = encode(RunClosed(9, 1.0, 0.5, "failed", output={"type": "RunClosed"}))
+    event = settled(3, {"type": "CallSettled", "outcome": "ok", "value": [tag, {"type": "nothing we know"}]})
+    assert written_and_read(event) == event
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        2**64 + 1,
+        -(2**1000),
+        10**4000,
+        0.1,
+        -0.0,
+        5e-324,
+        1e308,
+        True,
+        1,
+        1.0,
+        "\0",
+        "\u2028",
+        "\U0001f642",
+        "\x1b[2J",
+    ],
+)
+def test_numbers_and_text_are_exact(value: Any) -> None:
+    """No number is rounded or changes its type, no character is lost."""
+    assert repr(written_and_read(settled(3, [value, {"k": value}]))) == repr(
+        settled(3, [value, {"k": value}])
+    )
+
+
+def test_half_a_character_is_kept() -> None:
+    """A file name that is no text has no UTF-8; the record is then written in ASCII and reads the same."""
+    event = settled(3, {"name": "caf\udce9", "other": "é"})
+    text, _ = to_text(event)
+    assert text.isascii()
+    assert written_and_read(event) == event
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"x", object(), {(1,): 2}])
+def test_what_is_no_json_is_refused(value: Any) -> None:
+    """Nothing is written that would not read back as it was."""
+    with pytest.raises((TypeError, ValueError)):
+        to_text(settled(3, {"x": value}))
+
+
+def test_text_stays_readable() -> None:
+    """One line of JSON with the type first and letters as they are, so that other programs can read it."""
+    text, _ = to_text(settled(3, {"name": "Zoë"}))
+    assert text.startswith('{"type":"CallSettled","seq":3,')
+    assert '"value":{"name":"Zoë"}' in text
+    assert json.loads(text)["path"] == ["hello", 3]
+
+
+def test_a_chain_depends_on_everything_before_it() -> None:
+    """Another run, another order or another byte gives another end."""
+    texts = [to_text(event)[1] for event in opening("a")]
+
+    def end(run: str, parts: list[bytes]) -> bytes:
+        tip = first_tip(run)
+        for part in parts:
+            tip = next_tip(tip, part)
+        return tip
+
+    ends = {
+        end("a", texts),
+        end("b", texts),
+        end("a", texts[::-1]),
+        end("a", texts[:1]),
+        end("a", [texts[0], b"x"]),
+    }
+    assert len(ends) == 5
+    assert end("a", texts) == end("a", texts)
+
+
+def test_nothing_that_is_stored_can_run_code() -> None:
+    """JSON only: no module of the package imports pickle or its like."""
+    banned = {"pickle", "shelve", "marshal", "dill", "jsonpickle", "cloudpickle"}
+    targets = {(name, i.target) for name, path in modules().items() for i in imports_of(name, path)}
+    assert [found for found in targets if found[1].split(".")[0] in banned] == []

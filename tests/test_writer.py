@@ -1,0 +1,186 @@
+"""Group commit: what many append is written as few times as it can be, and never later than somebody waits for it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+
+import anyio
+import pytest
+
+from foreplan.executor.writer import MOST, Writer
+from foreplan.policies.errors import JournalError
+
+
+class Shelf:
+    """A store that keeps each batch. While `gate` is closed a write takes its time; `begun` says that one is under way."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.begun: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.closed = threading.Event()
+
+    def write(self, entries: Sequence[int]) -> None:
+        self.begun.put(len(entries))
+        assert self.gate.wait(30)
+        self.batches.append(list(entries))
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    """Where the writer puts things."""
+    return Shelf()
+
+
+@pytest.fixture
+def writer(shelf: Shelf) -> Iterator[Writer[int]]:
+    """A writer that is stopped in the end."""
+    writer: Writer[int] = Writer(shelf)
+    yield writer
+    shelf.gate.set()
+    thread = writer.stop()
+    if thread is not None:
+        thread.join()
+
+
+@pytest.mark.anyio
+async def test_who_waits_takes_everything_along(writer: Writer[int], shelf: Shelf) -> None:
+    """One commit holds the entry that is waited for and all that nobody waited for."""
+    for entry in range(20):
+        batch = writer.put(entry)
+    await writer.durable(batch)
+    assert batch.done
+    assert shelf.batches == [list(range(20))]
+
+
+def test_what_nobody_waits_for_is_written_a_moment_later(writer: Writer[int], shelf: Shelf) -> None:
+    """No entry needs a push to become durable."""
+    writer.put(1)
+    assert shelf.begun.get(timeout=30) == 1
+
+
+@pytest.mark.anyio
+async def test_what_comes_during_a_commit_goes_with_the_next(writer: Writer[int], shelf: Shelf) -> None:
+    """Each commit takes all that gathered during the one before, whoever appended it."""
+    shelf.gate.clear()
+    writer.put(0)
+    shelf.begun.get(timeout=30)
+    async with anyio.create_task_group() as tasks:
+        for entry in range(1, 11):
+            tasks.start_soon(writer.durable, writer.put(entry))
+        shelf.gate.set()
+    assert shelf.batches == [[0], list(range(1, 11))]
+
+
+@pytest.mark.anyio
+async def test_waiting_for_a_commit_under_way_makes_no_other(writer: Writer[int], shelf: Shelf) -> None:
+    """Whoever waits for what is being written waits for that alone, and is woken with the others."""
+    shelf.gate.clear()
+    batch = writer.put(0)
+    shelf.begun.get(timeout=30)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(writer.durable, batch)
+        await anyio.lowlevel.checkpoint()
+        shelf.gate.set()
+    assert len(batch.waiting) == 1
+    writer.settle()
+    assert shelf.batches == [[0]]
+
+
+@pytest.mark.anyio
+async def test_what_is_done_is_not_waited_for(writer: Writer[int]) -> None:
+    """There is no trip through the event loop, not even in a scope that is cancelled."""
+    batch = writer.put(0)
+    await writer.durable(batch)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await writer.durable(batch)
+    assert not scope.cancelled_caught
+
+
+@pytest.mark.anyio
+async def test_a_waiter_that_gives_up_harms_nobody(writer: Writer[int], shelf: Shelf) -> None:
+    """The entry is written all the same, and the next one too."""
+    shelf.gate.clear()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await writer.durable(writer.put(0))
+    shelf.gate.set()
+    await writer.durable(writer.put(1))
+    assert [entry for batch in shelf.batches for entry in batch] == [0, 1]
+
+
+def test_the_backlog_is_bounded(writer: Writer[int], shelf: Shelf) -> None:
+    """Who appends faster than the disk can write is held; nothing is lost and the order stays."""
+    shelf.gate.clear()
+    writer.put(-1)
+    shelf.begun.get(timeout=30)
+    for entry in range(MOST):
+        writer.put(entry)
+    let_in = threading.Event()
+
+    def go_on() -> None:
+        for entry in range(MOST, 3 * MOST):
+            writer.put(entry)
+            let_in.set()
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    assert not let_in.is_set()
+    shelf.gate.set()
+    thread.join()
+    writer.settle()
+    assert max(map(len, shelf.batches)) <= MOST
+    assert [entry for batch in shelf.batches for entry in batch] == list(range(-1, 3 * MOST))
+
+
+def test_event_loops_and_threads_wait_for_the_same_commit(writer: Writer[int], shelf: Shelf) -> None:
+    """One batch wakes a loop of asyncio, a loop of trio and a plain thread."""
+    shelf.gate.clear()
+    batch = writer.put(0)
+    shelf.begun.get(timeout=30)
+    woken: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def loop(backend: str) -> None:
+        anyio.run(writer.durable, batch, backend=backend)
+        woken.put(backend)
+
+    def plain() -> None:
+        writer.wait(batch)
+        woken.put("thread")
+
+    threads = [threading.Thread(target=loop, args=(name,), daemon=True) for name in ("asyncio", "trio")]
+    threads.append(threading.Thread(target=plain, daemon=True))
+    for thread in threads:
+        thread.start()
+    shelf.gate.set()
+    assert {woken.get(timeout=30) for _ in threads} == {"asyncio", "trio", "thread"}
+    for thread in threads:
+        thread.join()
+
+
+def test_stopping_writes_what_is_left(writer: Writer[int], shelf: Shelf) -> None:
+    """Nothing that was appended before is dropped, the thread ends, and nothing is taken any more."""
+    for entry in range(10):
+        writer.put(entry)
+    thread = writer.stop()
+    assert thread is not None
+    thread.join()
+    assert [entry for batch in shelf.batches for entry in batch] == list(range(10))
+    assert shelf.closed.is_set()
+    with pytest.raises(JournalError, match="closed"):
+        writer.put(10)
+
+
+def test_a_writer_that_never_wrote_has_no_thread(writer: Writer[int], shelf: Shelf) -> None:
+    """Reading a journal starts nothing."""
+    writer.settle()
+    assert writer.stop() is None
+    assert shelf.batches == []
