@@ -76,7 +76,7 @@ def add(left: Any, right: Any, fuel: Fuel) -> Any:
     """`left + right`: two numbers, two texts, or two lists."""
     one, other = type(left), type(right)
     if one is int and other is int:
-        return _sized(left + right)
+        return _sized(left + right, fuel)
     if one is other and (one is str or one is list):
         take = fuel.take_text if one is str else fuel.take
         take(len(left) + len(right))
@@ -89,7 +89,7 @@ def add(left: Any, right: Any, fuel: Fuel) -> Any:
 def subtract(left: Any, right: Any, fuel: Fuel) -> Any:
     """`left - right`, of two numbers."""
     if type(left) is int and type(right) is int:
-        return _sized(left - right)
+        return _sized(left - right, fuel)
     if _numeric(left) and _numeric(right):
         return _compute(CONTEXT.subtract, left, right)
     _refuse("-", left, right)
@@ -101,7 +101,7 @@ def multiply(left: Any, right: Any, fuel: Fuel) -> Any:
     if one is int and other is int:
         if left.bit_length() + right.bit_length() > BITS + 1:
             _overflow()
-        return _sized(left * right)
+        return _sized(left * right, fuel)
     if _numeric(left) and _numeric(right):
         return _compute(CONTEXT.multiply, left, right)
     if other is int and (one is str or one is list):
@@ -136,7 +136,8 @@ def power(left: Any, right: Any, fuel: Fuel) -> Any:
     if type(left) is int and type(right) is int and right >= 0:
         if abs(left) > 1 and left.bit_length() * right > 2 * BITS:
             _overflow()
-        return _sized(left ** (right if abs(left) > 1 else min(right, 2 + right % 2)))
+        fuel.take(left.bit_length() * right >> 6 if abs(left) > 1 else 1)
+        return _sized(left ** (right if abs(left) > 1 else min(right, 2 + right % 2)), fuel)
     if right == 0:
         return Decimal(1)
     if left == 0:
@@ -264,9 +265,13 @@ def _numeric(value: Any) -> bool:
     return one is int or one is float or one is Decimal
 
 
-def _sized(value: int) -> int:
-    if value.bit_length() > BITS:
-        _overflow()
+def _sized(value: int, fuel: Fuel | None = None) -> int:
+    bits = value.bit_length()
+    if bits > 64:
+        if bits > BITS:
+            _overflow()
+        if fuel is not None:
+            fuel.take(bits >> 5)
     return value
 
 

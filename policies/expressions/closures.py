@@ -33,7 +33,12 @@ _Scope = Mapping[str, tuple[int, frozenset[str]]]
 """Place in the frame, and the free names a bound name has its value from."""
 
 _FIRST = 2
+_LIST, _OBJECT = 3, 8
+"""Fuel for an empty one: what it takes of memory."""
+_NUMBERS = frozenset({int, float})
 _NUMBERS_OR_TEXT = frozenset({int, float, str})
+_WHOLE = 2**53
+"""Below it Python's order of integers and floats is ours."""
 _ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -86,6 +91,7 @@ class _Compiler:
             case ast.Call():
                 return self.call(node, scope)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                self.cost += _LIST
                 return _list([self.value(p, scope) for p in parts])
             case ast.Dict():
                 return self.object(node, scope)
@@ -325,6 +331,7 @@ class _Compiler:
     # -- objects and texts
 
     def object(self, node: ast.Dict, scope: _Scope) -> Run:
+        self.cost += _OBJECT
         pairs = [
             (self.value(key, scope) if key else None, self.value(value, scope))
             for key, value in zip(node.keys, node.values, strict=True)
@@ -355,6 +362,7 @@ class _Compiler:
     # -- comprehensions
 
     def comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp, scope: _Scope) -> Run:
+        self.cost += _OBJECT if isinstance(node, ast.DictComp) else _LIST
         starts: list[tuple[ast.comprehension, Run, Any, list[Run], int, _Scope]] = []
         for generator in node.generators:
             source = self.value(generator.iter, scope)
@@ -505,8 +513,10 @@ _TESTS: dict[type[ast.cmpop], Callable[[Json, Json, Fuel], bool]] = {
 
 def _ordered(ask: Callable[[Any, Any], bool]) -> Callable[[Json, Json, Fuel], bool]:
     def test(left: Json, right: Json, fuel: Fuel) -> bool:
-        one = type(left)
-        if one is type(right) and one in _NUMBERS_OR_TEXT:
+        one, other = type(left), type(right)
+        if one is other and one in _NUMBERS_OR_TEXT:
+            return ask(left, right)
+        if one in _NUMBERS and other in _NUMBERS and -_WHOLE < right < _WHOLE:
             return ask(left, right)
         return ask(compare(left, right, fuel), 0)
 

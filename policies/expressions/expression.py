@@ -12,7 +12,7 @@ from functools import lru_cache
 from .closures import Frame, Run, compiled
 from .errors import EvaluationError, ExpressionError
 from .fuel import Fuel
-from .grammar import build
+from .grammar import build, simple_path
 from .names import Reference, free_names, references_in, renamed
 from .slips import repaired
 from .values import Json, weigh
@@ -78,7 +78,7 @@ def parse(text: str) -> Expression:
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Expression:
     try:
-        tree = build(text)
+        tree = simple_path(text) or build(text)
         names = free_names(tree)
         _refuse_steps(text, tree, names)
     except ExpressionError as error:

@@ -66,7 +66,7 @@ def _sum(fuel: Fuel, values: Json, start: Json = 0) -> Json:
             start,
             "flat() makes one list of several" if type(start) is list else "",
         )
-    fuel.take(len(items))
+    fuel.take(4 * len(items))
     return arithmetic.plain(arithmetic.total(items, start))
 
 
@@ -160,14 +160,14 @@ def _zip(fuel: Fuel, *values: Json, strict: Json = False) -> Json:
         raise EvaluationError(
             "bad_value", "zip() got lists of different lengths", f": {', '.join(map(str, sorted(lengths)))}"
         )
-    fuel.take(min(lengths, default=0) * (len(lists) + 1))
+    fuel.take(min(lengths, default=0) * (len(lists) + 6))
     return [list(row) for row in zip(*lists, strict=False)]
 
 
 def _enumerate(fuel: Fuel, values: Json, start: Json = 0) -> Json:
     items = as_list("enumerate()", values)
     first = _whole("start of enumerate()", start)
-    fuel.take(3 * len(items))
+    fuel.take(8 * len(items))
     return [[n, item] for n, item in enumerate(items, first)]
 
 
@@ -193,7 +193,7 @@ def _reversed(fuel: Fuel, values: Json) -> Json:
 
 def _unique(fuel: Fuel, values: Json, *, key: Key = _itself) -> Json:
     items = as_list("unique()", values)
-    fuel.take(2 * len(items))
+    fuel.take(4 * len(items))
     found: dict[object, Json] = {}
     for item in items:
         found.setdefault(key_of(key(item), fuel), item)
@@ -202,7 +202,7 @@ def _unique(fuel: Fuel, values: Json, *, key: Key = _itself) -> Json:
 
 def _group(fuel: Fuel, values: Json, *, key: Key) -> Json:
     items = as_list("group()", values)
-    fuel.take(4 * len(items))
+    fuel.take(12 * len(items))
     found: dict[object, dict[str, Json]] = {}
     for item in items:
         measure = key(item)
@@ -212,7 +212,7 @@ def _group(fuel: Fuel, values: Json, *, key: Key) -> Json:
 
 def _index(fuel: Fuel, values: Json, *, key: Key) -> Json:
     items = as_list("index()", values)
-    fuel.take(2 * len(items))
+    fuel.take(4 * len(items))
     found: dict[str, Json] = {}
     for item in items:
         name = key(item)
@@ -280,7 +280,7 @@ def _row_key(row: Json, fields: list[str], fuel: Fuel) -> object:
         raise wrong("join()", "lists of objects", row)
     for field in fields:
         if field not in row:
-            raise missing("a row of join()", field, row)
+            raise missing("a row of join()", field, row, written=False)
     values = [row[field] for field in fields]
     return None if None in values else tuple(key_of(v, fuel) for v in values)
 
@@ -294,7 +294,7 @@ def _matched(fuel: Fuel, left: list[tuple[object, Json]], right: list[tuple[obje
     used: set[int] = set()
     for key, row in left:
         found = by_key.get(key, []) if key is not None else []
-        fuel.take(3 * len(found) + 3)
+        fuel.take(8 * len(found) + 8)
         used.update(found)
         pairs += [{"left": row, "right": right[n][1]} for n in found]
         if not found and how != "inner":
@@ -519,7 +519,7 @@ def _values(fuel: Fuel, value: Json) -> Json:
 
 
 def _items(fuel: Fuel, value: Json) -> Json:
-    fuel.take(3 * len(_object("items", value)))
+    fuel.take(8 * len(_object("items", value)))
     return [[k, v] for k, v in value.items()]
 
 
@@ -546,7 +546,7 @@ def _split(fuel: Fuel, value: Json, sep: Json = None, maxsplit: Json = -1) -> Js
         raise EvaluationError("bad_value", ".split() cannot split at an empty text")
     fuel.take_text(2 * len(text))
     pieces = text.split(sep, min(max(_whole("maxsplit of .split()", maxsplit), -1), len(text)))
-    fuel.take(len(pieces))
+    fuel.take(4 * len(pieces))
     return pieces
 
 

@@ -14,6 +14,7 @@ the tree is the one that `ast.parse` gives (a test compares them).
 from __future__ import annotations
 
 import ast
+import re
 from typing import NoReturn, TypeVar
 
 from ..text import did_you_mean
@@ -23,7 +24,7 @@ from .functions import FUNCTIONS, METHODS, Function
 from .slips import ELSEWHERE, FOREIGN_CALLS, FOREIGN_NAMES, FOREIGN_SIGNS
 from .tokens import Field, Token, tokens
 
-__all__ = ["DEPTH", "KEYWORDS", "NODES", "build"]
+__all__ = ["DEPTH", "KEYWORDS", "NODES", "build", "simple_path"]
 
 NODES = (
     ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp,
@@ -107,6 +108,28 @@ _CONSTANTS = {"True": True, "False": False, "None": None}
 _LOAD, _STORE = ast.Load(), ast.Store()
 
 N = TypeVar("N", bound=ast.AST)
+
+
+_PATH = re.compile(r"([a-z][A-Za-z0-9_]*)((?:\.[A-Za-z][A-Za-z0-9_]*|\[(?:0|[1-9][0-9]{0,8})\]){0,40})")
+_PATH_STEP = re.compile(r"\.([A-Za-z0-9_]+)|\[([0-9]+)\]")
+
+
+def simple_path(text: str) -> ast.expr | None:
+    """The tree of a text like `a.b[0].c`, as `build` gives it but three times as fast; None for any other text."""
+    match = _PATH.fullmatch(text)
+    if match is None or match[1] in KEYWORDS or match[1] in FOREIGN_NAMES or match[1] in FUNCTIONS:
+        return None
+    end = match.end(1)
+    tree: ast.expr = _at(ast.Name(id=match[1], ctx=_LOAD), 0, end)
+    for step in _PATH_STEP.finditer(text, end):
+        end = step.end()
+        if step[1]:
+            tree = ast.Attribute(value=tree, attr=step[1], ctx=_LOAD)
+        else:
+            index = _at(ast.Constant(value=int(step[2])), step.start(2), step.end(2))
+            tree = ast.Subscript(value=tree, slice=index, ctx=_LOAD)
+        _at(tree, 0, end)
+    return tree
 
 
 def build(text: str) -> ast.expr:

@@ -113,7 +113,7 @@ def _targets(target: ast.expr) -> Iterator[ast.Name]:
 
 def free_names(tree: ast.expr) -> frozenset[str]:
     """The names read from outside. Raises `ExpressionError` where a function stands for a value."""
-    free = {o.name: o.node for o in occurrences(tree) if o.binder is None}
+    free = {o.name: o.node for o in _names(tree, {}) if o.binder is None}
     for name, node in free.items():
         if name in FUNCTIONS and name != "index":
             raise ExpressionError(

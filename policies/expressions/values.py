@@ -14,7 +14,7 @@ from functools import cmp_to_key
 from itertools import chain
 from typing import Any, TypeAlias
 
-from ..text import did_you_mean
+from ..text import did_you_mean, shorten
 from .errors import EvaluationError
 from .fuel import Fuel
 
@@ -65,9 +65,15 @@ def wrong(what: str, wanted: str, value: Json, hint: str = "") -> EvaluationErro
     return EvaluationError(code, f"{what} needs {wanted}, not {kind(value)}{move}")
 
 
-def missing(where: str, key: str, keys: Iterable[str]) -> EvaluationError:
-    """The error for a key that an object does not have, with the nearest of its keys."""
-    return EvaluationError("missing_key", f"{where} has no key {key!r}", did_you_mean(key, keys))
+def missing(where: str, key: str, keys: Iterable[str], *, written: bool) -> EvaluationError:
+    """The error for a key that an object does not have, with the nearest of its keys.
+
+    `written` says that the key stands in the expression; else it is data and goes to the detail.
+    """
+    nearest = did_you_mean(key, keys)
+    if written:
+        return EvaluationError("missing_key", f"{where} has no key {key!r}", nearest)
+    return EvaluationError("missing_key", f"{where} has no such key", f": {shorten(key, 60)!r}{nearest}")
 
 
 def is_number(value: Json) -> bool:
