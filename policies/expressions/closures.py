@@ -177,7 +177,7 @@ class _Compiler:
             try:
                 value = value[step]
             except (KeyError, IndexError, TypeError):
-                return self.blame(_no_step(self.shown(where), value, step), at, where, scope)
+                return self.blame(_no_step(self.shown(where), value, step, written=True), at, where, scope)
         raise AssertionError("the path leads somewhere")
 
     def index(self, node: ast.Subscript, scope: _Scope) -> Run:
@@ -191,7 +191,7 @@ class _Compiler:
                     return value[step]
                 except (KeyError, IndexError, TypeError):
                     pass
-            raise self.blame(_no_step(where, value, step), node, node, scope)
+            raise self.blame(_no_step(where, value, step, written=False), node, node, scope)
 
         return run
 
@@ -625,26 +625,24 @@ def _constant_index(node: ast.expr) -> str | int | None:
     return None
 
 
-def _no_step(where: str, value: Json, step: Json) -> EvaluationError:
-    """Why a value has no such key or index. Only the keys it has come from data."""
+def _no_step(where: str, value: Json, step: Json, *, written: bool) -> EvaluationError:
+    """Why a value has no such key or index. What does not stand in the expression is data and goes to the detail."""
     one = type(step)
     if value is None:
-        what = f"key {step!r}" if one is str else "elements"
+        what = "elements" if one is not str else f"key {step!r}" if written else "keys"
         return EvaluationError("null", f"{where} is null, so it has no {what}")
     if type(value) is dict and one is str:
-        return missing(where, step, value)
+        return missing(where, step, value, written=written)
     if type(value) is dict:
-        hint = f"; [{str(step)!r}] is a key" if one is int else ""
         return EvaluationError(
-            "wrong_type", f"{where} is an object, its keys are text, not {kind(step)}{hint}"
+            "wrong_type", f"{where} is an object, its keys are text, not {kind(step)}; str(x) makes text"
         )
+    if one is str:
+        return _not_an_object(where, value, step if written else "")
     if type(value) not in (list, str):
-        what = "keys" if one is str else "elements"
-        return EvaluationError("wrong_type", f"{where} is {kind(value)}, it has no {what}")
+        return EvaluationError("wrong_type", f"{where} is {kind(value)}, it has no elements")
     if one is int:
         return EvaluationError("out_of_range", f"{where} has no element {step}", f"; it has {len(value)}")
-    if one is str:
-        return _not_an_object(where, value, step)
     return wrong(f"an index of {where}", "a whole number", step)
 
 
@@ -652,9 +650,10 @@ def _not_an_object(where: str, value: Json, key: str) -> EvaluationError:
     move = ""
     if key in ("length", "size", "count"):
         move = f"; len({where}) counts"
-    elif type(value) is list:
+    elif key and type(value) is list:
         move = f"; [x.{key} for x in {where}] reads it of each element, {where}[0].{key} of the first"
-    return EvaluationError("wrong_type", f"{where} is {kind(value)}, it has no key {key!r}{move}")
+    what = f"key {key!r}" if key else "keys"
+    return EvaluationError("wrong_type", f"{where} is {kind(value)}, it has no {what}{move}")
 
 
 def _sliced(where: str, value: Json, bounds: list[Json], fuel: Fuel) -> Json:

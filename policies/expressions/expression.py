@@ -43,10 +43,10 @@ class Expression:
         A result may share parts with the data: copy it before changing it. A bare reference gives the very value, so
         an integral float stays a float and a large integer stays exact.
         """
-        run = self._run or self._compile()
         fuel = fuel or Fuel()
-        frame: Frame = [scope, fuel, *[None] * (self._length - 2)]
         try:
+            run = self._run or self._compile()
+            frame: Frame = [scope, fuel, *[None] * (self._length - 2)]
             if self._bare:
                 return run(frame)
             fuel.take(self._cost)
@@ -85,6 +85,10 @@ def _parse(text: str) -> Expression:
         error.text = text
         error.suggestion = _suggestion(text) or error.suggestion
         raise
+    except RecursionError:
+        raise ExpressionError(
+            "too_deep", "this expression is too deep for where it is read", text=text
+        ) from None
     return Expression(text, tree, names)
 
 

@@ -502,6 +502,8 @@ class _Parser:
 
     def curly_brackets(self) -> ast.expr:
         opened = self.next()
+        if self.sees("{"):
+            self.fail("not_in_language", "an expression stands without {{ }} around it", opened)
         keys: list[ast.expr | None] = []
         values: list[ast.expr] = []
         while not self.sees("}"):

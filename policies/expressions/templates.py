@@ -21,7 +21,7 @@ __all__ = ["Template", "compile_template", "rename_in"]
 EXPRESSION = "$"
 LITERAL = "$literal"
 
-_DEPTH = 200
+_DEPTH = 100
 _Make = Callable[[Mapping[str, Json], Fuel], Json]
 
 
@@ -77,7 +77,7 @@ def _compile(
 ) -> _Make | None:
     """What makes the value of a template; None where there is no expression in it and a copy will do."""
     if depth > _DEPTH:
-        raise ExpressionError("too_deep", f"this is nested more than {_DEPTH} deep", pointer=pointer)
+        raise _too_deep(pointer)
     if isinstance(document, dict):
         if EXPRESSION in document or LITERAL in document:
             return _special(document, pointer, found)
@@ -103,7 +103,7 @@ def _special(document: dict[str, Json], pointer: str, found: list[tuple[str, Exp
             pointer=pointer,
         )
     if key == LITERAL:
-        return _literal(document[LITERAL])
+        return _literal(document[LITERAL], pointer)
     try:
         expression = parse(document[EXPRESSION])
     except ExpressionError as error:
@@ -126,8 +126,8 @@ def _token(key: Any, pointer: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _literal(document: Json) -> _Make:
-    kept = _copied(document)
+def _literal(document: Json, pointer: str = "") -> _Make:
+    kept = _copied(document, pointer, 0)
     if isinstance(kept, dict | list):
         return lambda scope, fuel: _copied(kept)
     return lambda scope, fuel: kept
@@ -143,12 +143,18 @@ def _array(document: list[Json], makers: list[_Make | None]) -> _Make:
     return lambda scope, fuel: [make(scope, fuel) for make in parts]
 
 
-def _copied(document: Json) -> Json:
+def _copied(document: Json, pointer: str = "", depth: int = 0) -> Json:
+    if depth > _DEPTH:
+        raise _too_deep(pointer)
     if isinstance(document, dict):
-        return {key: _copied(value) for key, value in document.items()}
+        return {key: _copied(value, pointer, depth + 1) for key, value in document.items()}
     if isinstance(document, list):
-        return [_copied(value) for value in document]
+        return [_copied(value, pointer, depth + 1) for value in document]
     return document
+
+
+def _too_deep(pointer: str) -> ExpressionError:
+    return ExpressionError("too_deep", f"this is nested more than {_DEPTH} deep", pointer=pointer)
 
 
 def problems(document: Json) -> Iterator[ExpressionError]:
