@@ -7,7 +7,6 @@ Plans, checks, shows what the plan would do, asks, runs, and reads the run back 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import sysconfig
 import tempfile
@@ -19,8 +18,13 @@ import oddities
 from rules import planner
 from tools import registry
 
-from foreplan import Approval, CannotPlan, Engine, ForeplanError, Plan, Run, SqliteJournal
-from foreplan.executor.events import CallSettled, Event, PatchAccepted, path_text
+from foreplan import Approval, Engine, ForeplanError, Plan, Run, SqliteJournal
+from foreplan.console import render, telling
+from foreplan.console.asking import yes_or_no
+from foreplan.console.lines import line
+from foreplan.console.live import View
+from foreplan.console.screen import Screen, complain
+from foreplan.executor.events import Event
 from foreplan.policies.errors import BadInput, NotApproved
 
 GOAL = "Audit the licences of the Python packages that are installed in some folders"
@@ -30,21 +34,14 @@ HERE = Path(__file__).parent
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; the exit code is returned."""
     options = _options(arguments)
+    screen = Screen(json=options.json)
     try:
         with tempfile.TemporaryDirectory(prefix="odd-packages-") as folder:
             if options.demo:
-                oddities.install(Path(folder))
-                options.path = [folder, *(options.path or [sysconfig.get_path("purelib")])]
-                _say(
-                    f"The demonstration adds a few odd packages, made in {folder}, so that it plans anew on any machine."
-                )
-            return _audit(options)
-    except NotApproved as problem:
-        return _stop(problem, 3)
-    except (BadInput, CannotPlan) as problem:
-        return _stop(problem, 2)
-    except ForeplanError as problem:
-        return _stop(problem, 1)
+                _add_odd_packages(screen, options, Path(folder))
+            return _audit(screen, options)
+    except (ForeplanError, KeyboardInterrupt) as problem:
+        return complain(screen, problem)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -67,24 +64,40 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _audit(options: argparse.Namespace) -> int:
+def _add_odd_packages(screen: Screen, options: argparse.Namespace, folder: Path) -> None:
+    oddities.install(folder)
+    options.path = [str(folder), *(options.path or [sysconfig.get_path("purelib")])]
+    screen.note(
+        line(f"The demonstration adds {len(list(folder.iterdir()))} odd packages, made in {folder}:"),
+        line(
+            "one has metadata in Latin-1, so that the plain reader fails and a new plan is needed on any machine."
+        ),
+        line(""),
+    )
+
+
+def _audit(screen: Screen, options: argparse.Namespace) -> int:
     """From the goal to the report."""
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
-    with SqliteJournal(out / "runs.sqlite3") as journal:
-        engine = Engine(registry, planner, journal=journal, watch=None if options.json else _watch)
-        run = engine.resume_blocking(options.resume) if options.resume else _start(engine, options)
-        if options.json:
-            print(json.dumps(run.to_json(), indent=2))
-        else:
-            _show(engine.show(run.id), list(journal.events(run.id)))
+    with SqliteJournal(out / "runs.sqlite3") as journal, View(screen) as view:
+        engine = Engine(registry, planner, journal=journal, watch=view.watch)
+        run = (
+            engine.resume_blocking(options.resume)
+            if options.resume
+            else _start(screen, view, engine, options)
+        )
+        view.__exit__()
+        screen.document(run.to_json())
+        _show(screen, engine.show(run.id), list(journal.events(run.id)))
     return 1 if not run.ok else 4 if run.output["denied"] else 0
 
 
-def _start(engine: Engine, options: argparse.Namespace) -> Run:
+def _start(screen: Screen, view: View, engine: Engine, options: argparse.Namespace) -> Run:
     inputs = _inputs(options)
     plan = engine.plan_blocking(GOAL)
-    approval = _approve(engine, plan, inputs, options)
+    with view.aside():
+        approval = _approve(screen, engine, plan, inputs, yes=options.yes)
     return engine.run_blocking(plan, inputs=inputs, approval=approval)
 
 
@@ -99,52 +112,30 @@ def _inputs(options: argparse.Namespace) -> dict[str, object]:
     return {"folders": folders, "policy": options.policy, "out": options.out}
 
 
-def _approve(engine: Engine, plan: Plan, inputs: dict[str, object], options: argparse.Namespace) -> Approval:
+def _approve(screen: Screen, engine: Engine, plan: Plan, inputs: dict[str, object], *, yes: bool) -> Approval:
     """Show what the plan would do, and ask. Re-plans that only read are covered."""
-    _say(str(engine.review(plan, inputs=inputs)), quiet=options.json)
-    if options.yes:
-        _say("Approved by --yes.", quiet=options.json)
-    elif not sys.stdin.isatty():
+    screen.show(render.contents(engine.review(plan, inputs=inputs)), "")
+    if yes:
+        screen.show("Approved by --yes.", "")
+    elif not screen.interactive:
         raise NotApproved("not approved: there is no terminal to ask at; say --yes if the review is right")
-    elif input("Run this plan? [y/N] ").strip().lower() not in ("y", "yes"):
+    elif not yes_or_no(screen, "Run this plan?"):
         raise NotApproved("not approved")
-    return engine.approve(plan, inputs=inputs, by="--yes" if options.yes else "terminal", scope="reads")
+    return engine.approve(plan, inputs=inputs, by="--yes" if yes else "terminal", scope="reads")
 
 
-def _watch(event: Event) -> None:
-    """Say what matters while it happens."""
-    if isinstance(event, CallSettled) and event.failure is not None:
-        _say(f"  {path_text(event.path)}: {event.failure.kind} {event.failure.code}: {event.failure.message}")
-    elif isinstance(event, PatchAccepted):
-        changes = [f"{step.id} ({step.tool}) replaces {step.replaces}" for step in event.patch.add]
-        _say(f"  planned anew: {'; '.join(changes)}")
-
-
-def _show(run: Run, events: list[Event]) -> None:
+def _show(screen: Screen, run: Run, events: list[Event]) -> None:
     """The run as its journal tells it."""
-    _say("\n".join(["", f"Run {run.id}, read back from the journal:", *_lines(run, events), ""]))
+    screen.show(line(f"Run {run.id}, read back from the journal", "bold"), telling.account(run), "")
+    for said in _story(events):
+        screen.show(said)
     if run.ok:
-        counts = ", ".join(f"{count} {name}" for name, count in run.output["counts"].items())
-        _say("\n".join([f"{counts}", *(f"  {file}" for file in run.output["files"])]))
+        screen.show("", *(line(f"written: {file}") for file in run.output["files"]))
 
 
-def _lines(run: Run, events: list[Event]) -> Iterator[str]:
-    for step in run.steps.values():
-        ended = Counter(str(item.outcome) for item in step.items)
-        odd = f" (items: {', '.join(f'{n} {outcome}' for outcome, n in ended.items())})" if ended else ""
-        yield f"  {step.id:<16} {step.tool or 'a value':<24} {step.outcome}{' and replaced' if step.replaced else ''}{odd}"
+def _story(events: list[Event]) -> Iterator[str]:
     kinds = Counter(type(event).__name__ for event in events)
-    yield f"  {len(events)} events: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}"
-
-
-def _say(text: str, *, quiet: bool = False) -> None:
-    if not quiet:
-        print(text, flush=True)
-
-
-def _stop(problem: ForeplanError, code: int) -> int:
-    print(f"licence_audit: {problem}", file=sys.stderr)
-    return code
+    yield f"{len(events)} events: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}"
 
 
 if __name__ == "__main__":
