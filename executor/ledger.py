@@ -100,6 +100,7 @@ class Ledger:
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
         self._connection: sqlite3.Connection | None = None
+        self.commits = 0
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Commit the entries; whatever goes wrong is told to the logs that it concerns."""
@@ -153,6 +154,7 @@ class Ledger:
                 _put_lines(connection, lines[start : start + most // 9])
             self._file.still_there()
             connection.execute("COMMIT")
+            self.commits += 1
         except BaseException:
             with suppress(sqlite3.Error):
                 connection.rollback()

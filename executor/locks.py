@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -47,17 +48,24 @@ class Locks:
     """The directory that holds the lock files, made when the first lock is taken."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._directory = str(directory)
+        self._made = False
 
     def take(self, name: str) -> FileLock | None:
         """The lock of this name, or None where another owner holds it. Raises `JournalError`."""
-        path = str(self._directory / f"{sha256(name.encode('utf-8', 'replace')).hexdigest()[:32]}.lock")
+        path = f"{self._directory}/{sha256(name.encode('utf-8', 'replace')).hexdigest()[:32]}.lock"
         try:
-            self._make()
-            return _take(path)
+            return self._take(path)
         except OSError as error:
             message = f"cannot lock {path}: {error.strerror}; check the permissions and the free space of its directory"
             raise JournalError(message) from error
+
+    def _take(self, path: str) -> FileLock | None:
+        if self._made:
+            with suppress(FileNotFoundError):  # somebody tidied up
+                return _take(path)
+        self._make()
+        return _take(path)
 
     def _make(self) -> None:
         try:
@@ -67,6 +75,7 @@ class Locks:
             if not stat.S_ISDIR(found.st_mode):
                 message = f"{self._directory} must be a directory of its own, for lock files; move it out of the way"
                 raise JournalError(message) from None
+        self._made = True
 
 
 def _take(path: str) -> FileLock | None:

@@ -53,7 +53,8 @@ class SqliteJournal:
     ) -> None:
         self._file = SqliteFile(path, existing=existing, patience=patience)
         self._locks = Locks(self.path.with_name(self.path.name + "-locks"))
-        self._writer: Writer[Entry] = Writer(Ledger(self._file))
+        self._ledger = Ledger(self._file)
+        self._writer: Writer[Entry] = Writer(self._ledger)
         with self._file.explained():
             self._connection = self._file.connect(check_same_thread=False)
         self._using = threading.RLock()
@@ -65,6 +66,11 @@ class SqliteJournal:
     def path(self) -> Path:
         """The file, as an absolute path."""
         return self._file.path
+
+    @property
+    def commits(self) -> int:
+        """How often something was made durable since the journal was opened here."""
+        return self._ledger.commits
 
     def create(self, run: str, *, approval: str = "") -> SqliteLog:
         """Begin a run; it exists once its first event is durable. A spent approval is refused (`NotApproved`)."""
@@ -81,9 +87,9 @@ class SqliteJournal:
     def reopen(self, run: str) -> SqliteLog:
         """Take a run up again. Raises `UnknownRun`, and `JournalError` while somebody drives it."""
         with ExitStack() as held:
+            self._hold(run, held)
             if self._line(run) is None:
                 raise self._unknown(run)
-            self._hold(run, held)
             self._ask("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", run)
             [row] = self._ask(f"SELECT epoch, tip, approval, {LINE} FROM runs WHERE run = ?", run)
             tail = Tail(RunLine(*row[3:]), row[1], epoch=row[0], approval=row[2])
@@ -94,6 +100,7 @@ class SqliteJournal:
 
         Raises `UnknownRun`, and `JournalError` where the chain is broken: what comes after is not given.
         """
+        self._settle()
         line = self._line(run)
         if line is None:
             raise self._unknown(run)
@@ -108,14 +115,14 @@ class SqliteJournal:
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""
         self._settle()
-        rows = self._ask("SELECT run FROM runs WHERE approval = ?", approval)
-        return str(rows[0][0]) if rows else None
+        return self._run_of(approval)
 
     def verify(self, run: str) -> str | None:
         """Where the chain of a run breaks, as a sentence, or None where it holds. Raises `UnknownRun`.
 
         Without a key this shows accidents, not somebody who recomputes the chain.
         """
+        self._settle()
         if self._line(run) is None:
             raise self._unknown(run)
         count = "SELECT count(*) FROM events WHERE run = r.run"
@@ -172,7 +179,7 @@ class SqliteJournal:
         return f"<SqliteJournal {self.path}>"
 
     def _hold(self, run: str, held: ExitStack) -> None:
-        """Take the run's lock, as long as its log is open."""
+        """Take the run's lock, as long as its log is open; who has it knows that nothing of the run is on its way."""
         self._check_open()
         lock = self._locks.take(f"run {run}")
         if lock is None:
@@ -186,12 +193,17 @@ class SqliteJournal:
         lock = self._locks.take(f"approval {approval}")
         if lock is not None:
             held.callback(lock.release)
-        run = self.run_of_approval(approval)
+        else:
+            self._settle()
+        run = self._run_of(approval)
         if lock is None or run is not None:
             raise spent(approval, f"run {run!r}" if run is not None else "another run, just now")
 
+    def _run_of(self, approval: str) -> str | None:
+        rows = self._ask("SELECT run FROM runs WHERE approval = ?", approval)
+        return str(rows[0][0]) if rows else None
+
     def _line(self, run: str) -> RunLine | None:
-        self._settle()
         rows = self._ask(f"SELECT {LINE} FROM runs WHERE run = ?", run)
         return RunLine(*rows[0]) if rows else None
 

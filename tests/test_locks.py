@@ -25,6 +25,16 @@ def test_a_lock_has_one_owner(tmp_path: Path) -> None:
     assert list((tmp_path / "locks").iterdir()) == []
 
 
+def test_somebody_may_tidy_up(tmp_path: Path) -> None:
+    """An empty directory of locks that was removed is made again."""
+    locks = Locks(tmp_path / "locks")
+    assert locks.take("a") is not None
+    (tmp_path / "locks").rmdir()
+    assert locks.take("a") is not None
+    with pytest.raises(JournalError, match=r"cannot lock .*: No such file or directory"):
+        Locks(tmp_path / "nowhere" / "locks").take("a")
+
+
 def test_any_text_names_a_lock(tmp_path: Path) -> None:
     """A name is no path: nothing leaves the directory, however the name looks."""
     locks = Locks(tmp_path / "locks")
