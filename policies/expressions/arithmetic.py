@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from .errors import EvaluationError
 from .fuel import Fuel
-from .values import Json, is_number, wrong
+from .values import Json, is_number, kind, wrong
 
 __all__ = [
     "CONTEXT",
@@ -288,15 +288,16 @@ def _overflow() -> NoReturn:
 
 def _refuse(sign: str, left: Any, right: Any) -> NoReturn:
     left, right = plain(left), plain(right)
-    bad = next((v for v in (left, right) if v is None), left if not is_number(left) else right)
     wanted = "two numbers, two texts or two lists" if sign == "+" else "two numbers"
-    hint = ""
-    if str in (type(left), type(right)):
-        hint = "number() reads a number in a text"
-        if sign == "+":
-            bad = right if type(left) is str else left
-            hint = "f'{…}' puts anything into text, number() reads a number in a text"
-    raise wrong(sign, wanted, bad, hint)
+    if left is None or right is None:
+        raise wrong(sign, wanted, None)
+    hint = _hint(sign) if str in (type(left), type(right)) else ""
+    raise EvaluationError("wrong_type", f"{sign} needs {wanted}, not {kind(left)} and {kind(right)}{hint}")
+
+
+def _hint(sign: str) -> str:
+    into, out_of = "; f'{…}' puts values into text", "; number() reads a number in a text"
+    return into if sign in "+%" else out_of
 
 
 OPERATIONS: dict[str, Callable[[Any, Any, Fuel], Any]] = {

@@ -18,8 +18,8 @@ __all__ = ["EvaluationError", "ExpressionError"]
 class ExpressionError(BadInput):
     """A text is no expression of the language, or a template is malformed.
 
-    `offset` counts characters from 0 in `text`. `suggestion` is a whole corrected expression where one compiles, else
-    a hint, else empty. `pointer` is the JSON Pointer inside the template, where there is one.
+    `offset` counts characters from 0 in `text`. `correction` is a whole corrected expression where one compiles, else
+    empty; `suggestion` is that, or a hint, or empty. `pointer` is the JSON Pointer inside the template, where there is one.
     """
 
     def __init__(
@@ -31,12 +31,14 @@ class ExpressionError(BadInput):
         *,
         text: str = "",
         pointer: str = "",
+        correction: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.offset = offset
-        self.suggestion = suggestion
+        self.suggestion = correction or suggestion
+        self.correction = correction
         self.text = text
         self.pointer = pointer
 

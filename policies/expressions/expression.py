@@ -83,7 +83,8 @@ def _parse(text: str) -> Expression:
         _refuse_steps(text, tree, names)
     except ExpressionError as error:
         error.text = text
-        error.suggestion = _suggestion(text) or error.suggestion
+        error.correction = error.correction or _correction(text)
+        error.suggestion = error.correction or error.suggestion
         raise
     except RecursionError:
         raise ExpressionError(
@@ -101,7 +102,7 @@ def _is_bare(tree: ast.expr) -> bool:
     return isinstance(tree, ast.Name)
 
 
-def _suggestion(text: str) -> str:
+def _correction(text: str) -> str:
     new = repaired(text)
     if new:
         try:
@@ -120,9 +121,12 @@ def _refuse_steps(text: str, tree: ast.expr, names: frozenset[str]) -> None:
     new = text
     for start, end, name in reversed(longest.values()):
         new = new[:start] + name + new[end:]
-    error = ExpressionError("not_in_language", "a step is read by its id alone", text.find("steps"))
-    error.suggestion = new if found else "the id of the step"
-    raise error
+    place = min(
+        node.col_offset for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "steps"
+    )
+    raise ExpressionError(
+        "not_in_language", "a step is read by its id alone", place, "its id", correction=new if found else ""
+    )
 
 
 def _step_path(node: ast.AST) -> tuple[int, int, str] | None:

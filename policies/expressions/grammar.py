@@ -17,7 +17,7 @@ import ast
 import re
 from typing import NoReturn, TypeVar
 
-from ..text import did_you_mean
+from ..text import did_you_mean, nearest
 from .errors import ExpressionError
 from .formats import read_format
 from .functions import FUNCTIONS, METHODS, Function
@@ -219,6 +219,12 @@ class _Parser:
             self.fail("not_in_language", why, token, move)
         if token.kind == "op" and token.text == "=":
             self.fail("not_in_language", "an expression assigns nothing", token, "== to compare")
+        if token.kind == "number" and token.text.startswith("."):
+            self.fail(
+                "syntax", "after a dot stands a key", token, f"[{token.text[1:]}] for an element of a list"
+            )
+        if token.text == "for" and token.kind == "name":
+            self.fail("syntax", "a comprehension starts with what it collects", token, "[… for … in …]")
         if message:
             self.fail("syntax", message, token)
         if token.kind == "end":
@@ -614,6 +620,8 @@ class _Parser:
         elif not move and what == "function" and name in METHODS:
             move = f"{METHODS[name].signature}: it is a method"
         guess = "" if move else did_you_mean(name, table)
+        if not move and not guess:
+            move = "".join(FOREIGN_CALLS[near] for near in nearest(name, FOREIGN_CALLS, 1))
         raise ExpressionError(f"unknown_{what}", f"there is no {what} {name!r}{guess}", offset, move)
 
     def argument(self, spec: Function, positional: list[ast.expr], named: list[ast.keyword]) -> None:

@@ -7,7 +7,6 @@ where that one compiles.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 from .errors import ExpressionError
 from .tokens import Token, tokens
@@ -164,13 +163,14 @@ _WORDS = {
     "!==": "!=",
     "<>": "!=",
     "!": "not",
-    "?.": ".",
     "$": "",
     "AND": "and",
     "OR": "or",
     "NOT": "not",
     **{name: word for name, word in FOREIGN_NAMES.items() if word[0].isupper()},
 }
+_NULLS = frozenset(name for name, word in FOREIGN_NAMES.items() if word == "None")
+_IS = {"==": "is None", "===": "is None", "!=": "is not None", "!==": "is not None"}
 _WRAPPED = re.compile(
     r"\s*(?:\{\{(?P<braces>.*)\}\}|\$\{(?P<dollar>[^{}]*)\}|<%=?(?P<percent>.*)%>|=(?P<sheet>[^=].*))\s*",
     re.DOTALL,
@@ -192,28 +192,32 @@ def _translated(text: str) -> str:
     found = tokens(text)
     pieces: list[str] = []
     at = 0
-    for last, token in pairwise([Token("end", "", 0, 0), *found]):
-        word = _word(last, token)
-        if word is not None:
-            pieces += [text[at : token.start], _spaced(word, text, token)]
-            at = token.end
+    for place, token in enumerate(found):
+        start, end, word = _word(found, place, token)
+        if word is not None and start >= at:
+            pieces += [text[at:start], _spaced(word, text[:start], text[end:])]
+            at = end
     new = "".join(pieces) + text[at:]
     return _conditional(new) if any(t.text == "?" for t in found) else new
 
 
-def _word(last: Token, token: Token) -> str | None:
+def _word(found: list[Token], place: int, token: Token) -> tuple[int, int, str | None]:
+    """What stands in the place of a token (and of one beside it), if anything."""
+    last, following = found[max(place - 1, 0)], found[min(place + 1, len(found) - 1)]
+    if token.text == "?." and following.kind == "name":
+        return token.start, following.end, f".get('{following.text}')"
+    if following.text in _NULLS and token.text in _IS:
+        return token.start, following.end, _IS[token.text]
     if token.kind == "slip" or (token.kind == "name" and last.text not in (".", "?.")):
-        return _WORDS.get(token.text)
-    return None
+        return token.start, token.end, _WORDS.get(token.text)
+    return token.start, token.end, None
 
 
-def _spaced(word: str, text: str, token: Token) -> str:
+def _spaced(word: str, before: str, after: str) -> str:
     """A word in the place of signs, kept apart from the words around it."""
-    if not word.isalpha():
+    if not word[:1].isalpha():
         return word
-    before = " " if text[: token.start][-1:].strip(" ([{,") else ""
-    after = " " if text[token.end :][:1].strip() else ""
-    return before + word + after
+    return " " * bool(before[-1:].strip(" ([{,")) + word + " " * bool(after[:1].strip(" )]},.:"))
 
 
 def _conditional(text: str) -> str:

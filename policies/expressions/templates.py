@@ -114,7 +114,13 @@ def _special(document: dict[str, Json], pointer: str, found: list[tuple[str, Exp
 
 def _placed(error: ExpressionError, pointer: str) -> ExpressionError:
     return ExpressionError(
-        error.code, error.message, error.offset, error.suggestion, text=error.text, pointer=pointer
+        error.code,
+        error.message,
+        error.offset,
+        error.suggestion,
+        text=error.text,
+        pointer=pointer,
+        correction=error.correction,
     )
 
 
