@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from foreplan import Budget, Engine, MemoryJournal, Plan, Policies, Registry, Retry, ToolFailure, tool
-from foreplan.executor.events import CallSettled, DecisionAsked, Event, ValueSettled
+from anyio import sleep_forever
+
+from foreplan import Engine, Plan, Policies, Registry, Retry, Run, ToolContext, ToolFailure, tool
+from foreplan.executor.events import CallSettled, DecisionAsked, DecisionMade, Event, ValueSettled
+from foreplan.executor.runtime import Answer
 
 __all__ = ["diagram", "outcomes"]
 
@@ -18,8 +21,8 @@ class Case(NamedTuple):
 
     because: str
     it: Mapping[str, Any]
-    policies: Mapping[str, Any] = {}
     before: Mapping[str, Any] | None = None
+    answer: Answer | None = None
 
 
 CASES = [
@@ -35,12 +38,15 @@ CASES = [
         before={"tool": "refuses"},
     ),
     Case("nobody knows whether it acted", {"tool": "vanishes"}),
-    Case("the budget is used up", {"tool": "answers"}, {"budget": Budget(tool_calls=0)}),
+    Case("a person knows that it did", {"tool": "vanishes"}, answer=Answer("accept", value=1)),
+    Case("a person knows that it did not", {"tool": "vanishes"}, answer=Answer("fail")),
+    Case("a person says: once more", {"tool": "vanishes"}, answer=Answer("retry")),
+    Case("the run is cancelled meanwhile", {"tool": "cancels"}),
 ]
 
 
-def _registry() -> Registry:
-    """Tools that behave as their names say; made anew for each run, since one of them remembers."""
+def _engine() -> Engine:
+    """An engine of tools that behave as their names say; made anew for each run, since one of them remembers."""
     tries: list[None] = []
 
     @tool(effect="reads")
@@ -66,27 +72,30 @@ def _registry() -> Registry:
         """Act, perhaps."""
         raise ToolFailure("the line is dead", kind="network", code="lost", happened="maybe")
 
-    return Registry(answers, stumbles, refuses, vanishes)
+    @tool(effect="reads")
+    async def cancels(context: ToolContext) -> int:
+        """Cancel the run that calls this."""
+        engine.cancel(context.run_id)
+        await sleep_forever()
+        return 1
+
+    policies = Policies(approve="never", retry=Retry(base=0))
+    engine = Engine(Registry(answers, stumbles, refuses, vanishes, cancels), policies=policies)
+    return engine
 
 
 @cache
-def _events(place: int) -> list[Event]:
-    """The journal of one case."""
+def _run(place: int) -> tuple[Run, list[Event]]:
+    """One case, run to where nobody needs to be asked, and its journal."""
     case = CASES[place]
     steps = [{"id": "it", **case.it}, {"id": "then", "value": 1, "after": ["it"]}]
     if case.before is not None:
         steps.insert(0, {"id": "before", **case.before})
-    policies = Policies(approve="never", retry=Retry(base=0), **case.policies)
-    journal = MemoryJournal()
-    engine = Engine(_registry(), policies=policies, journal=journal)
+    engine = _engine()
     run = engine.run_blocking(Plan.model_validate({"steps": steps}))
-    return list(journal.events(run.id))
-
-
-def _lives(step: str) -> Iterator[list[Event]]:
-    """The events of one step, case by case."""
-    for place in range(len(CASES)):
-        yield [event for event in _events(place) if getattr(event, "path", ())[:1] == (step,)]
+    if case.answer:
+        run = engine.resume_blocking(run.id, decisions={run.waiting[0].id: case.answer})
+    return run, list(engine.journal.events(run.id))
 
 
 def _label(event: Event) -> str:
@@ -96,14 +105,15 @@ def _label(event: Event) -> str:
         case DecisionAsked():
             return f"DecisionAsked {event.about}"
         case _:
-            return type(event).__name__
+            return type(event).__name__ if hasattr(event, "path") or isinstance(event, DecisionMade) else ""
 
 
 def diagram() -> str:
     """What follows what in the life of a step."""
     follows: dict[str, dict[str, None]] = {}
-    for life in _lives("it"):
-        for before, after in pairwise(["(ready)", *map(_label, life), "(end)"]):
+    for place in range(len(CASES)):
+        life = [event for event in _run(place)[1] if getattr(event, "path", ("it",)) == ("it",)]
+        for before, after in pairwise(["(ready)", *filter(None, map(_label, life)), "(end)"]):
             follows.setdefault(before, {})[after] = None
     width = max(map(len, follows))
     lines = [f"{before:<{width}}  ->  {'  |  '.join(after)}" for before, after in follows.items()]
@@ -112,12 +122,13 @@ def diagram() -> str:
 
 def outcomes() -> str:
     """How each case ends, and what that means for a step that waits for it."""
-    rows = ["| outcome | because | a step that waits for it |", "| --- | --- | --- |"]
-    for case, life, after in zip(CASES, _lives("it"), _lives("then"), strict=True):
-        rows.append(f"| {_end(life)} | {case.because} | {_end(after)} |")
+    rows = [
+        "| a step ends | because | a step that waits for it ends | the run is |",
+        "| --- | --- | --- | --- |",
+    ]
+    for place, case in enumerate(CASES):
+        run, events = _run(place)
+        attempts = [event.outcome for event in events if isinstance(event, CallSettled)]
+        ends = [run.steps["it"].outcome or attempts[-1], run.steps["then"].outcome or "not begun"]
+        rows.append(f"| {ends[0]} | {case.because} | {ends[1]} | {run.state} |")
     return "\n".join(rows)
-
-
-def _end(life: list[Event]) -> str:
-    settled = [event for event in life if isinstance(event, CallSettled | ValueSettled)]
-    return f"`{settled[-1].outcome}`" if settled else "waits"

@@ -12,9 +12,13 @@ import time
 import urllib.request
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar, TypedDict
+from typing import ClassVar
+
+from typing_extensions import TypedDict
 
 from foreplan import Effect, Engine, MemoryJournal, Plan, Policies, Registry, Retry, tool
+from foreplan.console import telling
+from foreplan.console.screen import Screen
 
 
 class Page(TypedDict):
@@ -103,7 +107,7 @@ def main() -> int:
     took = time.monotonic() - began
     Moody.done.set()
     server.shutdown()
-    print(f"{run.state} in {took:.1f} s; tries by page: {run.output}")
+    Screen().show(telling.event_list(journal.events(run.id)), telling.account(run, took=took))
     return 0 if run.state == "done" else 1
 
 

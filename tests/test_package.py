@@ -47,9 +47,9 @@ def run_python(code: str, *, cwd: Path, path: Path | None = None) -> str:
     if path:
         environment["PYTHONPATH"] = str(path)
     command = [sys.executable, "-P", "-W", "error", "-c", code]
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    ran = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert ran.stderr == ""
+    return ran.stdout
 
 
 def is_packaged(name: str) -> bool:

@@ -10,9 +10,9 @@ import importlib.metadata
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import TypedDict
 
 import spdx
+from typing_extensions import TypedDict
 
 __all__ = ["LicenceFile", "Metadata", "Package", "Unreadable", "carefully", "packages_in", "plainly"]
 

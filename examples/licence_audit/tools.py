@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TypedDict
 
 import readers
 import spdx
 import yaml
 from readers import Metadata, Package
+from typing_extensions import TypedDict
 
 from foreplan import Effect, Registry, ToolFailure, tool
 
