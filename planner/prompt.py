@@ -12,6 +12,7 @@ out rather than happen to exist. The catalogue is sorted by name, in compact JSO
 
 from __future__ import annotations
 
+import builtins
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -224,9 +225,15 @@ def _system(tools: Registry, examples: Sequence[Example], instructions: str) -> 
 
 
 def _functions() -> str:
-    functions = " · ".join(function.signature for function in FUNCTIONS.values())
-    methods = " · ".join(method.signature for method in METHODS.values())
-    return f"# Functions (there are no others)\n{functions}\n{methods}"
+    """The table of the language: what Python has by name, the rest with what it does."""
+    known = ", ".join(name for name in FUNCTIONS if hasattr(builtins, name))
+    others = [
+        f"{f.signature}  {f.doc} {f.example} == {f.result}"
+        for f in FUNCTIONS.values()
+        if not hasattr(builtins, f.name)
+    ]
+    methods = ", ".join(f".{name}()" for name in METHODS)
+    return "\n".join(["# Functions (no others exist)", f"As in Python: {known}; {methods}", *others])
 
 
 def _told(tool: Tool) -> dict[str, Any]:

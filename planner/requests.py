@@ -96,7 +96,7 @@ class StepOutcome:
     step: str
     outcome: str
     shape: Json = None
-    preview: Json | None = None
+    preview: Json | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class ReplanRequest:
     tools: Registry
     failures: tuple[StepFailure, ...]
     outcomes: tuple[StepOutcome, ...] = ()
-    not_again: tuple[dict[str, Any], ...] = ()
+    not_again: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     remaining: Mapping[str, int | None] = field(default_factory=dict)
     previous: str = ""
     findings: tuple[Finding, ...] = ()

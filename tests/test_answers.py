@@ -191,7 +191,7 @@ def test_a_name_that_could_mean_two_tools_is_left_alone() -> None:
 def test_names_in_a_plan_and_in_a_patch_are_freed() -> None:
     """The document that goes to the check has the tools' own names."""
     plan = planned(ANSWER.replace('"look"', '"functions.look"')).document
-    patch = patched(PATCH | {"add": [PATCH["add"][0] | {"tool": "look<|call|>"}]}).document  # type: ignore[index, operator]
+    patch = patched(PATCH | {"add": [PATCH["add"][0] | {"tool": "look<|call|>"}]}).document
     assert plan.steps[0].tool == "look"  # type: ignore[union-attr]
     assert patch.add[0].tool == "look"  # type: ignore[union-attr]
 

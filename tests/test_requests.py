@@ -152,21 +152,18 @@ def test_an_effect_that_may_stand_is_said() -> None:
 
 def test_nothing_of_a_run_that_a_tool_wrote_is_in_a_request() -> None:
     """Failures, resolved arguments, results with hostile keys, calls not to repeat: the canary is nowhere (threat 1)."""
+    schema = {"type": "object", "properties": {"rows": {"type": "array"}}}
     value = {"rows": [{CANARY: CANARY, "id": CANARY}], CANARY: 1}
     ours = Failure(Kind.BAD_ARGS, "missing_key", f"there is no 'id'; did you mean {CANARY!r}?")
     request = replan(
         StepFailure("paid", ("paid", 0), "refund", {"payment": CANARY}, hostile(), 2),
         StepFailure("paid", ("paid", 1), "refund", {"payment": CANARY}, ours, 0),
         StepFailure("count", ("count",), "", None, ours, 0),
-        outcomes=(
-            StepOutcome(
-                "rows", "ok", shape_of(value, TOOLS["ledger"].output.document, known=words_of(PLAN)), value
-            ),
-        ),
+        outcomes=(StepOutcome("rows", "ok", shape_of(value, schema, known=words_of(PLAN)), value),),
         not_again=({"tool": "refund", "args": {"payment": CANARY}},),
     )
     told = json.dumps(request.to_json(), ensure_ascii=False)
-    assert [s for s in spellings(CANARY) if s in told or s in repr(request.failures)] == []
+    assert [s for s in spellings(CANARY) if s in told or s in repr(request)] == []
     assert '"as_in_step": ["paid", "fixed"]' in told
 
 
