@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..policies.canonical import canonical, digest
 from ..policies.effect import Effect
 from ..policies.errors import BadInput
-from ..policies.expressions import compile_template
+from ..policies.expressions import compile_template, rename_in
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.text import did_you_mean
@@ -31,7 +31,6 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .documents import read_json
 from .findings import PlanUnreadable, quoted
-from .patches import rename_in
 from .plan import Patch, Plan, Step
 
 __all__ = [
@@ -58,7 +57,7 @@ approved plan, with literal arguments it holds, in place of calls it holds."""
 _SHORT = 120
 """A part of a contract up to this many bytes stands in the approval itself, so that a difference can be spelled out."""
 
-_PARTS = {"input_schema": "input schema", "output_schema": "output schema", "source": "source code"}
+_PARTS = {"input": "input schema", "output": "output schema", "source": "source code"}
 
 
 class Record(BaseModel):

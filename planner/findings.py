@@ -144,6 +144,9 @@ CODES: dict[str, CodeDoc] = {
         "error", "The plan declares no such input.", "Use the name suggested, or declare it."
     ),
     "unknown_field": CodeDoc("error", "The value has no such field.", "Use the name suggested."),
+    "always_default": CodeDoc(
+        "warning", "`.get()` asks for a field that is not declared.", "Use a declared field, or leave it out."
+    ),
     "item_outside_each": CodeDoc(
         "error", "The item or its index is named where there is none.", "Use it in `args`, `value` or `when`."
     ),
@@ -163,14 +166,21 @@ CODES: dict[str, CodeDoc] = {
         "error", "A default does not satisfy its own schema.", "Give a default that does."
     ),
     # patches
+    "same_patch": CodeDoc("error", "This patch was proposed before.", "Propose another way, or give up."),
+    "refused": CodeDoc("error", "A hook refused the patch.", "Read its reason."),
+    "rejected": CodeDoc("error", "A person refused the patch.", "Read the reason given."),
     "bad_patch": CodeDoc(
         "error", "A patch drops, replaces or reuses what it may not.", "Name unsettled steps and fresh ids."
     ),
     # answers of a model
     "bad_answer": CodeDoc(
-        "error", "The model's answer is not the one JSON object that was asked for.", "Send that object and nothing else."
+        "error",
+        "The model's answer is not the one JSON object that was asked for.",
+        "Send that object and nothing else.",
     ),
-    "cut_off": CodeDoc("error", "The model's answer ends before it is complete.", "Allow a longer answer, or plan less."),
+    "cut_off": CodeDoc(
+        "error", "The model's answer ends before it is complete.", "Allow a longer answer, or plan less."
+    ),
 }
 
 
@@ -186,6 +196,8 @@ class Finding(NamedTuple):
     column: int | None = None
     excerpt: str = ""
     """The line of the source with a caret under the place, where the source is at hand."""
+    offset: int | None = None
+    """Where the pointer leads to an expression: the place in its text, in characters from 0."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, without the fields that say nothing."""

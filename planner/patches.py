@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from ..policies.errors import BadInput
-from ..policies.expressions import ExpressionError, rename
+from ..policies.expressions import ExpressionError, rename_in
 from ..policies.text import did_you_mean
 from .findings import Finding, pointer_to, quoted
 from .plan import Patch, Plan, Step
 
-__all__ = ["PatchDoesNotFit", "apply_patch", "lineage", "rename_in"]
+__all__ = ["PatchDoesNotFit", "apply_patch", "lineage"]
 
 Json: TypeAlias = Any
 
@@ -54,7 +54,7 @@ def apply_patch(
     revision: dict[str, Any] = {"steps": [*kept, *added]}
     output = _output(plan, patch)
     if output:
-        revision["output"] = rename_in(output[0], replaced)
+        revision["output"] = _template(output[0], replaced)
     return plan.model_copy(update=revision)
 
 
@@ -129,7 +129,7 @@ def _renamed(step: Step, replaced: Mapping[str, str]) -> Step:
     if not mapping:
         return step
     update: dict[str, Any] = {
-        field: rename_in(getattr(step, field), mapping)
+        field: _template(getattr(step, field), mapping)
         for field in ("args", "value", "each", "when")
         if step.has(field)
     }
@@ -138,21 +138,8 @@ def _renamed(step: Step, replaced: Mapping[str, str]) -> Step:
     return step.model_copy(update=update)
 
 
-def rename_in(template: Json, mapping: Mapping[str, str]) -> Json:
-    """The template with these step ids renamed in its expressions; literals are never touched."""
-    if not mapping:
-        return template
-    if isinstance(template, list):
-        return [rename_in(item, mapping) for item in template]
-    if not isinstance(template, dict) or template.keys() == {"$literal"}:
-        return template
-    if template.keys() == {"$"} and isinstance(template["$"], str):
-        return {"$": _expression(template["$"], mapping)}
-    return {key: rename_in(value, mapping) for key, value in template.items()}
-
-
-def _expression(text: str, mapping: Mapping[str, str]) -> str:
+def _template(template: Json, mapping: Mapping[str, str]) -> Json:
     try:
-        return rename(text, mapping)
+        return rename_in(template, mapping) if mapping else template
     except ExpressionError:
-        return text  # the check says what is wrong with it
+        return template  # the check says what is wrong with it

@@ -23,9 +23,10 @@ from ..policies.policies import Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .approvals import asks_at_call, why_needed
-from .checking import Study, check_study
+from .checking import check_study
 from .findings import Report
 from .plan import Plan, Step
+from .study import Study
 from .types import describe
 
 __all__ = ["Change", "Count", "Diff", "Planned", "Review", "Seconds", "diff", "review", "spell"]
@@ -177,6 +178,7 @@ def review(
     """
     rules = policies or Policies()
     study = Study(plan, registry, principal)
+    report = check_study(study, rules)
     known = _known(study, inputs)
     planned = tuple(_Seen(study, rules, principal or ANYONE, known).planned(step) for step in plan.steps)
     tools = {
@@ -186,7 +188,7 @@ def review(
     }
     seconds, critical = _time(study, planned, rules, durations)
     return Review(
-        plan_digest=study.digest,
+        plan_digest=report.plan_digest,
         goal=plan.goal,
         inputs=plan.inputs,
         given=inputs,
@@ -205,7 +207,7 @@ def review(
         approval=tuple(why_needed(tools.values(), rules)),
         output=plan.output,
         output_type=describe(study.output_type),
-        report=check_study(study, rules),
+        report=report,
     )
 
 
@@ -252,16 +254,16 @@ def _known(study: Study, inputs: Mapping[str, Json] | None) -> dict[str, Json]:
     known: dict[str, Json] = {} if inputs is None else {"inputs": dict(inputs)}
     for id in study.graph.order:
         step = study.plan.by_id[id]
-        template = study.templates(step).get("value")
-        if step.tool is None and template is not None and not step.has("each") and not step.has("when"):
-            found = _evaluated(template, known)
+        if step.tool is None and not step.has("each") and not step.has("when"):
+            found = _evaluated(study.template(step, "value"), known)
             if found is not None:
                 known[id] = found[0]
     return known
 
 
-def _evaluated(template: Template, known: Mapping[str, Json]) -> tuple[Json] | None:
-    if not template.names <= known.keys():
+def _evaluated(template: Template | None, known: Mapping[str, Json]) -> tuple[Json] | None:
+    """The value of a template that needs nothing unknown, in a tuple; None where there is none."""
+    if template is None or not template.names <= known.keys():
         return None
     try:
         return (template.evaluate(known),)
@@ -283,8 +285,7 @@ class _Seen:
 
     def planned(self, step: Step) -> Planned:
         tool = self.study.tool(step)
-        args = self.study.templates(step).get("args")
-        resolved = _evaluated(args, self.known) if args is not None and tool is not None else None
+        resolved = _evaluated(self.study.template(step, "args"), self.known) if tool is not None else None
         return Planned(
             id=step.id,
             wave=self.waves.get(step.id, 0),
@@ -317,11 +318,10 @@ class _Seen:
     def _items(self, step: Step) -> Count:
         if not step.has("each"):
             return Count(1, 1, "1")
-        template = self.study.templates(step).get("each")
-        found = _evaluated(template, self.known) if template is not None else None
+        found = _evaluated(self.study.template(step, "each"), self.known)
         if found is not None and isinstance(found[0], list):
             return Count(len(found[0]), len(found[0]), str(len(found[0])))
-        return Count(self.study.each_least(step), None, f"n of {spell(step.each)}")
+        return Count(self.study.least_items(step), None, f"n of {spell(step.each)}")
 
 
 def _asks(step: Step, tool: Tool) -> bool:

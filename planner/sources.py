@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from ..policies.errors import BadInput
 from ..policies.text import safe_text
-from .findings import Finding, PlanUnreadable, pointer_to, quoted
+from .findings import Finding, PlanUnreadable, pointer_to, quoted, split_pointer
 
 __all__ = [
     "CAPS",
@@ -92,9 +92,17 @@ class Source(NamedTuple):
 
         def at(finding: Finding, place: _Place) -> Finding:
             line, column = place.key if finding.code in _ABOUT_THE_KEY else place.value
+            if finding.offset is not None:
+                column = self._inside(lines[line - 1], column, finding.pointer, finding.offset)
             return finding._replace(line=line, column=column, excerpt=excerpt(lines, line, column))
 
         return tuple(at(f, places[f.pointer]) if f.pointer in places else f for f in listed)
+
+    def _inside(self, line: str, column: int, pointer: str, offset: int) -> int:
+        """The column of a place inside a text, where the text stands on its line as it is."""
+        text = _look_up(self.document, pointer)
+        start = column if line[column - 1 : column] in ("'", '"') else column - 1
+        return start + offset + 1 if line[start : start + len(text)] == text else column
 
     def _places(self, wanted: Collection[str]) -> dict[str, _Place]:
         if not wanted:
@@ -158,6 +166,13 @@ def excerpt(lines: Sequence[str], line: int, column: int) -> str:
     left = "…" if start else ""
     margin = f"{line:>4} | "
     return f"{margin}{left}{head}{tail}\n{' ' * (len(margin) + len(left) + len(head))}^"
+
+
+def _look_up(document: Json, pointer: str) -> str:
+    """The text at a pointer that is known to lead to one."""
+    for key in split_pointer(pointer):
+        document = document[int(key)] if isinstance(document, list) else document[key]
+    return str(document)
 
 
 def _with_excerpt(finding: Finding, text: str) -> Finding:

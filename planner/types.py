@@ -54,7 +54,8 @@ _NODES = 50_000
 _VALUES = 200
 _BRANCHES = 64
 _ITEMS = 100
-"""Beyond these a schema or a literal is not looked into any further: what lies there is ANY, a long enum its kinds."""
+_TALL = 12
+"""Beyond these a schema, an expression or a literal is not looked into any further: what lies there is ANY, a long enum its kinds."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,11 +70,14 @@ class Type:
     fields: Mapping[str, Type] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
     rest: Type | None = None
+    height: int = field(init=False, default=0)
 
-    @property
-    def known(self) -> bool:
-        """Whether anything is known of it."""
-        return self is not ANY
+    def __post_init__(self) -> None:
+        parts = [t.height for t in (self.items, self.rest, *self.fields.values()) if t is not None]
+        object.__setattr__(self, "height", 1 + max(parts) if parts else 0)
+
+    def __repr__(self) -> str:
+        return f"<Type {describe(self)}>"
 
     def has(self, *kinds: str) -> bool:
         """Whether a value of one of these kinds is possible."""
@@ -108,6 +112,8 @@ STRING = Type(frozenset({"string"}))
 
 def array_of(items: Type, *, least: int = 0) -> Type:
     """Lists of these."""
+    if items.height > _TALL:
+        items = ANY
     return Type(frozenset({"array"}), items=items, least=least)
 
 
@@ -116,6 +122,8 @@ def object_of(
 ) -> Type:
     """Objects with these fields, all required unless said otherwise, and no others unless `rest` says their type."""
     needed = frozenset(fields if required is None else required)
+    if any(t.height > _TALL for t in fields.values()):
+        fields = {n: t if t.height <= _TALL else ANY for n, t in fields.items()}
     return Type(frozenset({"object"}), fields=fields, required=needed, rest=rest)
 
 
@@ -145,27 +153,51 @@ def _kind(value: Json) -> str:
             return "string"
 
 
-@lru_cache(maxsize=65_536)
 def join(a: Type, b: Type) -> Type:
-    """The values of either, and no more than one description by kind can help."""
+    """The values of either; what they say of objects and of lists is merged, each kind by itself."""
+    return _joined(a, b, {})
+
+
+def meet(a: Type, b: Type) -> Type:
+    """At least the values that both hold. Objects that are closed on one side only may have the fields of both."""
+    return _met(a, b, {})
+
+
+_Memo: TypeAlias = dict[tuple["Type", "Type"], "Type"]
+"""Pairs that were combined: parts that are shared are combined once, else a few lines of `$ref` would take for ever."""
+
+
+def _joined(a: Type, b: Type, memo: _Memo) -> Type:
     if a is b or not b.kinds:
         return a
     if not a.kinds:
         return b
     if a is ANY or b is ANY:
         return ANY
-    shape = _joined_objects(a, b)
-    return replace(
-        shape,
+    if (a, b) not in memo:
+        memo[a, b] = _join(a, b, memo)
+    return memo[a, b]
+
+
+def _join(a: Type, b: Type, memo: _Memo) -> Type:
+    lists = [t for t in (a, b) if "array" in t.kinds]
+    objects = [t for t in (a, b) if "object" in t.kinds]
+    fields, rest = _joined_fields(objects, memo)
+    return Type(
         kinds=a.kinds | b.kinds,
         values=_joined_values(a, b),
-        items=_joined_items(a, b),
-        least=min(t.least for t in (a, b) if "array" in t.kinds) if _either(a, b, "array") else 0,
+        items=None
+        if not lists or any(t.items is None for t in lists)
+        else _fold([t.item for t in lists], memo),
+        least=min((t.least for t in lists), default=0),
+        fields=fields,
+        required=objects[0].required & objects[-1].required if objects else frozenset(),
+        rest=rest,
     )
 
 
-def _either(a: Type, b: Type, kind: str) -> bool:
-    return kind in a.kinds or kind in b.kinds
+def _fold(parts: list[Type], memo: _Memo) -> Type:
+    return reduce(lambda a, b: _joined(a, b, memo), parts)
 
 
 def _joined_values(a: Type, b: Type) -> frozenset[bytes] | None:
@@ -176,54 +208,38 @@ def _joined_values(a: Type, b: Type) -> frozenset[bytes] | None:
     return values if len(values) <= _VALUES else None
 
 
-def _joined_items(a: Type, b: Type) -> Type | None:
-    parts = [t for t in (a, b) if "array" in t.kinds]
-    if not parts or any(t.items is None for t in parts):
-        return None
-    return reduce(join, (t.item for t in parts))
-
-
-def _joined_objects(a: Type, b: Type) -> Type:
-    if "object" not in a.kinds or "object" not in b.kinds:
-        return a if "object" in a.kinds else b
-    fields = {}
-    for name in {**a.fields, **b.fields}:
-        found = [f for f in (a.field(name), b.field(name)) if f is not None]
-        fields[name] = reduce(join, found)
-    rest = join(a.rest, b.rest) if a.rest and b.rest else a.rest or b.rest
-    return replace(a, fields=fields, required=a.required & b.required, rest=rest)
-
-
-@lru_cache(maxsize=65_536)
-def meet(a: Type, b: Type) -> Type:
-    """At least the values that both hold. Objects that are closed on one side only may have the fields of both."""
-    if a is b or b is ANY:
-        return a
-    if a is ANY:
-        return b
-    required = a.required | b.required
+def _joined_fields(objects: list[Type], memo: _Memo) -> tuple[Mapping[str, Type], Type | None]:
+    if len(objects) < 2:
+        return (objects[0].fields, objects[0].rest) if objects else ({}, None)
+    a, b = objects
     fields = {
-        n: _met(a.fields.get(n), b.fields.get(n)) for n in {**a.fields, **b.fields, **dict.fromkeys(required)}
+        n: _fold([f for t in objects if (f := t.field(n)) is not None], memo)
+        for n in {**a.fields, **b.fields}
     }
+    others = [t.rest for t in objects if t.rest is not None]
+    return fields, _fold(others, memo) if others else None
+
+
+def _met(a: Type | None, b: Type | None, memo: _Memo) -> Type:
+    if a is None or b is None or a is b or a is ANY or b is ANY:
+        return (b if a is None or a is ANY else a) or ANY
+    if (a, b) not in memo:
+        memo[a, b] = _meet(a, b, memo)
+    return memo[a, b]
+
+
+def _meet(a: Type, b: Type, memo: _Memo) -> Type:
+    required = a.required | b.required
+    names = {**a.fields, **b.fields, **dict.fromkeys(required)}
     return Type(
         kinds=a.kinds & b.kinds,
-        values=_met_values(a.values, b.values),
-        items=_met(a.items, b.items) if a.items or b.items else None,
+        values=a.values & b.values if a.values is not None and b.values is not None else a.values or b.values,
+        items=_met(a.items, b.items, memo) if a.items or b.items else None,
         least=max(a.least, b.least),
-        fields=fields,
+        fields={n: _met(a.fields.get(n), b.fields.get(n), memo) for n in names},
         required=required,
-        rest=meet(a.rest, b.rest) if a.rest and b.rest else None,
+        rest=_met(a.rest, b.rest, memo) if a.rest and b.rest else None,
     )
-
-
-def _met(a: Type | None, b: Type | None) -> Type:
-    return meet(ANY if a is None else a, ANY if b is None else b)
-
-
-def _met_values(a: frozenset[bytes] | None, b: frozenset[bytes] | None) -> frozenset[bytes] | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a & b
 
 
 def disjoint(a: Type, b: Type) -> bool:
@@ -438,7 +454,7 @@ def describe(type: Type) -> str:
     if not type.kinds:
         return "nothing"
     kinds = type.kinds - {"integer"} if "fraction" in type.kinds else type.kinds
-    if type.values is not None and len(type.values) <= 4 and kinds <= _SCALARS - {"null"}:
+    if type.values is not None and len(type.values) <= 4 and kinds <= _SCALARS - {"null", "boolean"}:
         return " or ".join(sorted(v.decode() for v in type.values))
     words = [_list_word(type) if k == "array" else _WORDS[k] for k in _WORDS if k in kinds]
     return " or ".join(words)

@@ -1,0 +1,514 @@
+"""A plan compiles before it runs: every fault in one pass, each with a code, a place, a sentence and the next move.
+
+    structure    ids, tool or value, as, after, rings, unused results, unordered effects
+    tools        unknown tools, arguments against the closed schema, permissions, approval, budget
+    references   expressions, names, fields, types          (see `study`, which finds them on the way)
+
+An error is only what is certain to go wrong. Linear in the plan: a plan of 10,000 steps takes about a second, and so does
+one with 10,000 faults, because only so many unknown names are compared with what there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from ..policies.canonical import digest
+from ..policies.effect import Effect
+from ..policies.errors import SchemaRefused
+from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
+from ..policies.permissions import Principal, lacking
+from ..policies.policies import Policies
+from ..registry.registry import Registry
+from ..registry.schema import Problem, Schema, compile_schema
+from ..registry.tools import Tool
+from .approvals import why_needed
+from .documents import CAPS, MAX_STEPS
+from .findings import Finding, Report, pointer_to, quoted, split_pointer
+from .graph import shorten_path
+from .plan import Plan, Step
+from .study import Part, Study, finding, optional
+from .types import ANY, Type, describe, disjoint, type_of_value
+
+__all__ = ["check", "check_study"]
+
+Json: TypeAlias = Any
+Findings: TypeAlias = Iterator[Finding]
+
+
+def check(
+    plan: Plan, registry: Registry, policies: Policies | None = None, *, principal: Principal | None = None
+) -> Report:
+    """Everything that is wrong or notable about this plan with these tools, in the order of the plan."""
+    faults = tuple(unsound(plan))
+    if faults:
+        return Report(faults)
+    return check_study(Study(plan, registry, principal), policies or Policies())
+
+
+def check_study(study: Study, policies: Policies) -> Report:
+    """The report on a plan that has been studied already."""
+    found = [*study.findings]
+    for rule in _RULES:
+        found += rule(study)
+    found += [*_approval(study, policies), *_budget(study, policies)]
+    return Report(tuple(sorted(found, key=_place)), digest(study.plan.to_json()))
+
+
+def unsound(plan: Plan) -> Findings:
+    """Why a plan built in Python is no document at all: too many steps, values that are no JSON, nesting without end."""
+    if len(plan.steps) > MAX_STEPS:
+        many = f"the plan has {len(plan.steps):,} steps; at most {MAX_STEPS:,} are checked"
+        yield finding("too_large", "/steps", many)
+        return
+    parts: list[tuple[str, Json]] = [("/inputs", plan.inputs), ("/output", plan.output)]
+    for i, step in enumerate(plan.steps):
+        parts += [
+            (f"/steps/{i}/{f}", getattr(step, f)) for f in ("args", "value", "each", "when") if step.has(f)
+        ]
+    for pointer, value in parts:
+        yield from _foreign(pointer, value)
+
+
+def _foreign(pointer: str, value: Json) -> Findings:
+    waiting: list[tuple[str, Json, int]] = [(pointer, value, 1)]
+    while waiting:
+        at, part, depth = waiting.pop()
+        if depth > CAPS.depth:
+            yield finding("too_deep", pointer, f"values are nested deeper than {CAPS.depth} levels")
+            return
+        match part:
+            case dict():
+                if not all(type(key) is str for key in part):
+                    yield finding("not_json", at, "the keys of an object must be text")
+                    return
+                waiting += [
+                    (pointer_to(key, within=at), v, depth + 1) for key, v in part.items() if _is_open(v)
+                ]
+            case list():
+                waiting += [(f"{at}/{i}", v, depth + 1) for i, v in enumerate(part) if _is_open(v)]
+            case _ if _is_open(part):
+                yield finding("not_json", at, f"a {type(part).__name__} is not plain JSON: {quoted(part)}")
+                return
+
+
+def _is_open(value: Json) -> bool:
+    """Whether a value is not simply a sound scalar."""
+    kind = type(value)
+    if kind is str:
+        return not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value)
+    if kind is float:
+        return not math.isfinite(value)
+    return not (value is None or kind is int or kind is bool)
+
+
+def _place(found: Finding) -> tuple[int, int]:
+    """Findings come in the order of the document: inputs, steps by number, output."""
+    parts = found.pointer.split("/", 3)
+    match parts[1:3]:
+        case ["steps", number] if number.isdigit():
+            return 1, int(number)
+        case ["output", *_]:
+            return 2, 0
+        case ["steps"]:
+            return 0, 1
+        case _:
+            return 0, 0
+
+
+# ---- structure -----------------------------------------------------------------------------------------------------
+
+
+def _ids(study: Study) -> Findings:
+    seen: dict[str, int] = {}
+    if not study.plan.steps:
+        yield finding("no_steps", "/steps", "the plan has no step")
+    for i, step in enumerate(study.plan.steps):
+        yield from _name(step.id, f"/steps/{i}/id")
+        if step.id in seen:
+            message = f"two steps are called {quoted(step.id)}: the first is number {seen[step.id] + 1}"
+            yield finding("duplicate_id", f"/steps/{i}/id", message)
+        seen.setdefault(step.id, i)
+
+
+def _name(name: str, pointer: str) -> Findings:
+    if valid_id(name):
+        return
+    if name in RESERVED or name in FUNCTIONS:
+        what = "a function of the language" if name in FUNCTIONS else "a name the language uses itself"
+        yield finding("reserved_id", pointer, f"{quoted(name)} is {what}", f"{name}_step")
+        return
+    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name.lower()).strip("_")[:60]
+    better = plain if valid_id(plain) else f"step_{plain}"
+    message = f"{quoted(name)} cannot be a name: it needs the form [a-z][a-z0-9_]* and must be no keyword"
+    yield finding("bad_id", pointer, message, better if valid_id(better) else "")
+
+
+def _shapes(study: Study) -> Findings:
+    for i, step in enumerate(study.plan.steps):
+        yield from _shape(step, f"/steps/{i}")
+        if step.as_ is not None:
+            yield from _item_name(study, step, f"/steps/{i}/as")
+
+
+def _shape(step: Step, pointer: str) -> Findings:
+    calls, computes = step.tool is not None, step.has("value")
+    if calls == computes:
+        what = "both `tool` and `value`" if calls else "neither `tool` nor `value`"
+        yield finding(
+            "tool_or_value", pointer, f"the step {quoted(step.id)} has {what}; it needs exactly one"
+        )
+    if not calls and step.args:
+        message = f"the step {quoted(step.id)} has arguments but no tool to give them to"
+        yield finding("args_without_tool", f"{pointer}/args", message)
+
+
+def _item_name(study: Study, step: Step, pointer: str) -> Findings:
+    name = step.item_name
+    if not step.has("each"):
+        yield finding(
+            "as_without_each", pointer, f"`as` names the item of `each`, and {quoted(step.id)} has no `each`"
+        )
+    if name in study.steps:
+        yield finding(
+            "as_shadows",
+            pointer,
+            f"{quoted(name)} is a step; the item needs a name of its own",
+            f"{name}_item",
+        )
+    elif name != "item":
+        yield from _name(name, pointer)
+
+
+def _rings(study: Study) -> Findings:
+    for ring in study.graph.cycles:
+        index = next(i for i, step in enumerate(study.plan.steps) if step.id == ring[0])
+        path = shorten_path([*ring, ring[0]])
+        yield finding("cycle", f"/steps/{index}", f"steps wait for each other: {path}")
+
+
+_DANGLING = frozenset({"unknown_step", "bad_expression", "bad_template"})
+"""Where one of these stands, a result may only seem to be unused."""
+
+
+def _unused(study: Study) -> Findings:
+    if study.output is None or any(f.code in _DANGLING for f in study.findings):
+        return
+    used = {
+        name for parts in study.parts for part in parts.values() for name in part.names
+    } | study.output.names
+    used |= {id for step in study.plan.steps for id in step.after}
+    for i, step in enumerate(study.plan.steps):
+        tool = study.tool(step)
+        quiet = tool is None if step.tool is None else tool is not None and tool.effect is Effect.READS
+        if quiet and step.id not in used:
+            yield finding("unused_result", f"/steps/{i}", f"nothing uses the result of {quoted(step.id)}")
+
+
+def _unordered(study: Study) -> Findings:
+    groups: dict[str, list[str]] = {}
+    for step in study.steps.values():
+        tool = study.tool(step)
+        if tool is not None and tool.effect is not Effect.READS:
+            groups.setdefault(tool.name, []).append(step.id)
+    several = {name: ids for name, ids in groups.items() if len(ids) > 1}
+    if study.graph.cycles or not several:
+        return
+    index = {step.id: i for i, step in enumerate(study.plan.steps)}
+    for name, pairs in zip(several, study.graph.unordered(several.values()), strict=True):
+        loose = [sorted(pair, key=index.__getitem__) for pair in pairs if not _exclusive(study, *pair)]
+        if loose:
+            (a, b), more = loose[0], f" (and {len(loose) - 1} more pairs)" if len(loose) > 1 else ""
+            message = (
+                f"{quoted(a)} and {quoted(b)} both call {quoted(name)} and may run in either order{more}"
+            )
+            yield finding("unordered_effects", f"/steps/{index[b]}", message, f"after: [{a}]")
+
+
+def _exclusive(study: Study, a: str, b: str) -> bool:
+    """Whether one `when` is the other with `not` before it."""
+    texts = [_condition(study.steps[id].when) for id in (a, b)]
+    return any(x and y in (f"not {x}", f"not ({x})") for x, y in (texts, texts[::-1]))
+
+
+def _condition(when: Json) -> str:
+    text = when.get("$") if isinstance(when, dict) else None
+    return text.strip() if isinstance(text, str) else ""
+
+
+# ---- values --------------------------------------------------------------------------------------------------------
+
+
+_CONDITIONS = (
+    ("when", "boolean", "not_boolean", "true or false"),
+    ("each", "array", "not_a_list", "a list"),
+)
+
+
+def _conditions(study: Study) -> Findings:
+    for parts in study.parts:
+        for field, kind, code, must in _CONDITIONS:
+            part = parts.get(field)
+            found = _whole_type(study, part)
+            if part is not None and found is not None and found.kinds and not found.has(kind):
+                yield finding(code, part.pointer, f"`{field}` must be {must}, and this is {describe(found)}")
+
+
+def _whole_type(study: Study, part: Part | None) -> Type | None:
+    """The type of a whole template that is one expression or one literal."""
+    if part is None or not part.sound:
+        return None
+    if () in part.spots:
+        return study.spot_types[part.spots[()].pointer]
+    return None if part.spots else type_of_value(_literal(part.template))
+
+
+def _literal(template: Json) -> Json:
+    return (
+        template["$literal"] if isinstance(template, dict) and template.keys() == {"$literal"} else template
+    )
+
+
+def _skipped(study: Study) -> Findings:
+    """Readers of a value that may be null because its step was skipped, and that do not ask."""
+    nullable = {id: step for id, step in study.steps.items() if study.may_be_null(step)}
+    if not nullable:
+        return
+    for step, parts in zip(study.plan.steps, study.parts, strict=True):
+        asked = parts["when"].names if "when" in parts else set()
+        for part in parts.values():
+            yield from _reads_skipped(part, nullable, asked, step)
+    if study.output is not None:
+        yield from _reads_skipped(study.output, nullable, set(), None)
+
+
+def _reads_skipped(
+    part: Part, nullable: Mapping[str, Step], asked: set[str], reader: Step | None
+) -> Findings:
+    for spot in part.spots.values():
+        text = spot.expression.text
+        for name in sorted(spot.expression.names & nullable.keys()):
+            source = nullable[name]
+            same = reader is not None and reader.has("when") and reader.when == source.when
+            if name in asked or same or f"{name} is " in text or text.strip() == name:
+                continue
+            why = "may be skipped" if source.has("when") else "may fail and be skipped"
+            then = "what reads it is skipped then" if reader is not None else "the output has no value then"
+            message = f"the step {quoted(name)} {why}; {then}"
+            hint = f"{text} if {name} is not None else None"
+            yield finding("may_be_skipped", spot.pointer, message, hint if len(hint) <= 200 else "")
+
+
+def _inputs(study: Study) -> Findings:
+    schema = study.plan.inputs
+    if schema is None:
+        return
+    try:
+        compile_schema(schema, closed=True)
+    except SchemaRefused as error:
+        yield finding("bad_inputs", f"/inputs{error.pointer}", str(error))
+        return
+    if not study.inputs_type.has("object"):
+        yield finding("bad_inputs", "/inputs", "the inputs of a plan are an object", "type: object")
+        return
+    properties = schema.get("properties")
+    for name, part in properties.items() if isinstance(properties, dict) else ():
+        if isinstance(part, dict) and "default" in part:
+            for problem in _problems_of(optional(schema), {name: part["default"]}):
+                message = f"the default of {quoted(name)} does not fit: {problem.message}"
+                yield finding(
+                    "bad_default", pointer_to("properties", name, "default", within="/inputs"), message
+                )
+
+
+# ---- tools ---------------------------------------------------------------------------------------------------------
+
+
+def _tools(study: Study) -> Findings:
+    denied: dict[str, tuple[str, ...]] = {}
+    for i, step in enumerate(study.plan.steps):
+        if step.tool is None:
+            continue
+        tool = study.tool(step)
+        if tool is None:
+            yield _unknown_tool(study, step.tool, f"/steps/{i}/tool")
+            continue
+        missing = denied.setdefault(tool.name, lacking(study.principal, tool.permissions))
+        if missing:
+            who, what = quoted(study.principal.id), ", ".join(map(quoted, missing))
+            message = f"{who} may not call {quoted(tool.name)}: it needs {what}"
+            yield finding("permission", f"/steps/{i}/tool", message)
+        yield from _arguments(study, step, i, tool)
+
+
+def _unknown_tool(study: Study, name: str, pointer: str) -> Finding:
+    near = list(study.registry.nearest(name, study.principal)) if study.effort.may_guess(study.registry) else []
+    guess = f"; did you mean {' or '.join(map(quoted, near))}?" if near else ""
+    return finding(
+        "unknown_tool", pointer, f"no tool is called {quoted(name)}{guess}", near[0] if near else ""
+    )
+
+
+def _arguments(study: Study, step: Step, index: int, tool: Tool) -> Findings:
+    """The arguments of one call against the closed schema of the tool."""
+    part = study.parts[index].get("args")
+    pointer = f"/steps/{index}/args" if step.has("args") else f"/steps/{index}"
+    wanted, _, schema = study.signature(tool)
+    args = step.args
+    if args.keys() & {"$", "$literal"}:
+        yield finding(
+            "wrong_argument", pointer, "`args` is an object of arguments; each of them may be an expression"
+        )
+        return
+    yield from _keys(study, args, wanted, pointer, f"the tool {quoted(tool.name)}")
+    if part is None or not part.spots:
+        literals = {k: _bare(v) for k, v in args.items()}
+    else:
+        mixed = {path[0] for path in part.spots}
+        literals = {k: _bare(v) for k, v in args.items() if k not in mixed and not _is_special(v)}
+        for name in mixed:
+            held = wanted.field(str(name))
+            if held is not None:
+                yield from _mixed(study, part, args[str(name)], held, (name,))
+    if literals and not schema.accepts(literals):
+        for problem in _problems_of(schema, literals):
+            yield _misfit(problem, pointer)
+
+
+def _keys(study: Study, given: Mapping[str, Json], wanted: Type, pointer: str, who: str) -> Findings:
+    """Keys that are not allowed, and keys that are missing."""
+    for name in given:
+        if wanted.has("object") and wanted.field(name) is None:
+            near = study.effort.nearest(name, [n for n in wanted.fields if n not in given] or wanted.fields)
+            known = ", ".join(map(quoted, [*wanted.fields][:12])) or "none"
+            guess = f"; did you mean {quoted(near)}?" if near else f"; it takes {known}"
+            message = f"{who} takes no argument {quoted(name)}{guess}"
+            yield finding("unknown_argument", pointer_to(name, within=pointer), message, near)
+    for name in sorted(wanted.required - given.keys()):
+        held = describe(wanted.field(name) or ANY)
+        kind = f" ({held})" if held != "anything" else ""
+        yield finding("missing_argument", pointer, f"{who} needs the argument {quoted(name)}{kind}")
+
+
+def _mixed(study: Study, part: Part, template: Json, wanted: Type, path: tuple[str | int, ...]) -> Findings:
+    """An argument that is an expression, or holds some: each against the type its place wants."""
+    pointer = pointer_to(*path, within=part.pointer)
+    if path in part.spots:
+        spot = part.spots[path]
+        found = study.spot_types[spot.pointer]
+        if found.kinds and disjoint(found, wanted):
+            message = f"{quoted(spot.expression.text)} is {describe(found)}, and {_called(path)} must be {describe(wanted)}"
+            yield finding("wrong_type", spot.pointer, message + _why(found, wanted))
+        return
+    inside = any(spot[: len(path)] == path for spot in part.spots)
+    if not inside or _is_special(template):
+        if disjoint(type_of_value(_bare(template)), wanted):
+            yield finding("wrong_argument", pointer, f"{_called(path)} must be {describe(wanted)}")
+        return
+    kind = "object" if isinstance(template, dict) else "array"
+    if not wanted.has(kind):
+        yield finding("wrong_argument", pointer, f"{_called(path)} must be {describe(wanted)}")
+    elif isinstance(template, dict):
+        yield from _keys(study, template, wanted, pointer, _called(path))
+        for key, value in template.items():
+            held = wanted.field(key)
+            if held is not None:
+                yield from _mixed(study, part, value, held, (*path, key))
+    else:
+        for i, value in enumerate(template):
+            yield from _mixed(study, part, value, wanted.item, (*path, i))
+
+
+def _called(path: tuple[str | int, ...]) -> str:
+    """What the place in the arguments is called in a sentence."""
+    name = next((part for part in reversed(path) if isinstance(part, str)), path[-1])
+    return f"element {path[-1]} of {quoted(name)}" if isinstance(path[-1], int) else quoted(name)
+
+
+def _why(found: Type, wanted: Type) -> str:
+    """What differs, where the words for both types are the same."""
+    if not (found.has("object") and wanted.has("object")):
+        return ""
+    lacking_keys = [n for n in sorted(wanted.required) if found.field(n) is None]
+    extra = [n for n in sorted(found.required) if wanted.field(n) is None]
+    if lacking_keys:
+        return f"; it lacks {quoted(lacking_keys[0])}"
+    return f"; it has {quoted(extra[0])}, which is not wanted" if extra else ""
+
+
+def _is_special(template: Json) -> bool:
+    return isinstance(template, dict) and bool(template.keys() & {"$", "$literal"})
+
+
+def _bare(template: Json) -> Json:
+    """A template without expressions as the value it is."""
+    if isinstance(template, list):
+        return [_bare(item) for item in template]
+    if not isinstance(template, dict):
+        return template
+    if template.keys() == {"$literal"}:
+        return template["$literal"]
+    return {key: _bare(value) for key, value in template.items()}
+
+
+def _problems_of(schema: Schema, values: Mapping[str, Json]) -> list[Problem]:
+    """What is wrong with these properties of an object, whatever others it lacks or has."""
+    found = schema.problems(dict(values))
+    return [p for p in found if p.pointer and split_pointer(p.pointer)[0] in values and not _is_stray(p)]
+
+
+def _is_stray(problem: Problem) -> bool:
+    """A key too many is told by `_keys`, with the nearest name."""
+    return problem.rule == "additionalProperties" and problem.pointer.count("/") <= 1
+
+
+def _misfit(problem: Problem, pointer: str) -> Finding:
+    name = _called(tuple(int(p) if p.isdigit() else p for p in split_pointer(problem.pointer)))
+    code = _MISFITS.get(problem.rule, "wrong_argument")
+    return finding(code, pointer + problem.pointer, f"{name} {problem.message}")
+
+
+_MISFITS = {"required": "missing_argument", "additionalProperties": "unknown_argument"}
+
+
+# ---- the whole -----------------------------------------------------------------------------------------------------
+
+
+def _approval(study: Study, policies: Policies) -> Findings:
+    tools = {tool.name: tool for step in study.plan.steps if (tool := study.tool(step)) is not None}
+    reasons = why_needed(tools.values(), policies)
+    if reasons:
+        more = f", and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+        yield finding("approval_needed", "", f"this plan needs an approval: {'; '.join(reasons[:3])}{more}")
+
+
+def _budget(study: Study, policies: Policies) -> Findings:
+    most = policies.budget.tool_calls
+    if most is None:
+        return
+    least = sure = 0
+    for step in study.steps.values():
+        if step.tool is None:
+            continue
+        items = study.least_items(step) if step.has("each") else 1
+        least += items
+        sure += 0 if step.has("when") else items
+    if sure > most:
+        yield finding("over_budget", "", f"the plan makes at least {sure:,} calls, the budget is {most:,}")
+    elif least > most or any(step.tool and step.has("each") for step in study.plan.steps):
+        what = f"at least {least:,}" if least > most else "a number of calls that is not known"
+        yield finding("may_exceed_budget", "", f"the plan may make {what}, the budget is {most:,}")
+
+
+_RULES: tuple[Callable[[Study], Findings], ...] = (
+    _inputs,
+    _ids,
+    _shapes,
+    _rings,
+    _tools,
+    _conditions,
+    _skipped,
+    _unused,
+    _unordered,
+)
