@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import PydanticUndefined, core_schema
 
 from ..policies.errors import ToolRefused
 from ..policies.failures import Kind, ToolFailure
@@ -169,13 +168,13 @@ class _Schemas(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
-    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+    def datetime_schema(self, schema: Any) -> JsonSchemaValue:
         zone = schema.get("tz_constraint")
         if zone == "naive" or (zone is None and self.mode == "serialization"):
             return {"type": "string", "description": "ISO 8601 date and time"}
         return super().datetime_schema(schema)
 
-    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+    def time_schema(self, schema: Any) -> JsonSchemaValue:
         return {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?$"}
 
 
@@ -350,7 +349,10 @@ def _choices(hint: Any) -> set[Any]:
 def _only_describes(remark: Any) -> bool:
     """Whether the schema says all that a remark of an annotation does: it neither changes nor checks values."""
     if isinstance(remark, FieldInfo):
-        plain = remark.default is PydanticUndefined and remark.default_factory is None
-        return plain and remark.discriminator is None and all(map(_only_describes, remark.metadata))
+        return (
+            remark.is_required()
+            and remark.discriminator is None
+            and all(map(_only_describes, remark.metadata))
+        )
     kind = type(remark)
     return kind is str or (kind.__module__ == "annotated_types" and kind.__name__ in _BOUNDS)

@@ -112,6 +112,8 @@ class Tool:
     """Where it comes from, for messages: a module and name, a server."""
     function: Callable[..., Any]
     binder: _Bind
+    recorded_source: str | Unset | None = UNSET
+    """The source digest of a tool that is known from a recorded contract only."""
 
     @classmethod
     def declare(
@@ -149,6 +151,25 @@ class Tool:
             origin=origin or (_origin(call) if call else "declared"),
             **options,
         )
+
+    @classmethod
+    def from_contract(cls, contract: Mapping[str, Any]) -> Tool:
+        """The tool a recorded contract describes, which cannot be called; its own contract is the same again."""
+        timeout = contract["timeout"]
+        made = cls.declare(
+            contract["name"],
+            contract["description"],
+            input_schema=contract["input"],
+            output_schema=contract["output"],
+            effect=contract["effect"],
+            permissions=contract["permissions"],
+            version=contract["version"],
+            timeout=UNSET if timeout == "policy" else timeout,
+            requires_approval=contract["requires_approval"],
+            soft_failure=contract["soft_failure"],
+            origin="a recorded contract",
+        )
+        return dataclasses.replace(made, recorded_source=contract["source"])
 
     def __post_init__(self) -> None:
         for attribute in functools.WRAPPER_ASSIGNMENTS:
@@ -199,6 +220,8 @@ class Tool:
     @functools.cached_property
     def source_digest(self) -> str | None:
         """`sha256:…` of the source text of the function, None where it cannot be read. Read once, when first asked."""
+        if not isinstance(self.recorded_source, Unset):
+            return self.recorded_source
         try:
             source = inspect.getsource(inspect.unwrap(_called(self.function)))
         except (OSError, TypeError, ValueError):
