@@ -35,8 +35,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def journal(path: Path) -> Iterator[SqliteJournal]:
-    """An open journal that has little patience with other programs."""
-    with SqliteJournal(path, patience=0.05) as journal:
+    """An open journal."""
+    with SqliteJournal(path) as journal:
         yield journal
 
 
@@ -298,30 +298,29 @@ def test_the_list_of_runs_needs_no_events(journal: SqliteJournal, path: Path) ->
 
 
 @pytest.mark.anyio
-async def test_another_program_that_holds_the_file_is_named_as_the_reason(
-    journal: SqliteJournal, path: Path
-) -> None:
+async def test_another_program_that_holds_the_file_is_named_as_the_reason(path: Path) -> None:
     """After its patience the run is told; what was acknowledged stays, and once the file is free the run goes on."""
-    log = journal.create("a")
-    log.append(settled(1))
-    await log.durable()
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        log.append(settled(2))
-        said = r"another program kept it locked for more than 0.05 s; .* resume the run \(SQLITE_BUSY\)"
-        with pytest.raises(JournalError, match=said):
-            await log.durable()
-        other.execute("ROLLBACK")
-    with pytest.raises(JournalError, match="SQLITE_BUSY"):
-        log.append(settled(3))
-    with pytest.raises(JournalError, match="SQLITE_BUSY"):
-        log.close()
-    assert [event.seq for event in journal.events("a")] == [1]
-    again = journal.reopen("a")
-    again.append(settled(2))
-    await again.durable()
-    again.close()
-    assert journal.verify("a") is None
+    with SqliteJournal(path, patience=0.05) as journal:
+        log = journal.create("a")
+        log.append(settled(1))
+        await log.durable()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            log.append(settled(2))
+            said = r"another program kept it locked for more than 0.05 s; .* resume the run \(SQLITE_BUSY\)"
+            with pytest.raises(JournalError, match=said):
+                await log.durable()
+            other.execute("ROLLBACK")
+        with pytest.raises(JournalError, match="SQLITE_BUSY"):
+            log.append(settled(3))
+        with pytest.raises(JournalError, match="SQLITE_BUSY"):
+            log.close()
+        assert [event.seq for event in journal.events("a")] == [1]
+        again = journal.reopen("a")
+        again.append(settled(2))
+        await again.durable()
+        again.close()
+        assert journal.verify("a") is None
 
 
 @pytest.mark.parametrize("replaced", [False, True])
