@@ -62,13 +62,18 @@ def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
 def refused(decision: str, by: str, reason: str) -> Failure:
     """The failure of a call that a person refused."""
     why = f": {reason}" if reason else ""
-    return Failure(Kind.PERMISSION, "rejected", f"{by} refused this call{why}", details={"decision": decision})
+    return Failure(
+        Kind.PERMISSION, "rejected", f"{by} refused this call{why}", details={"decision": decision}
+    )
 
 
 def interrupted() -> Failure:
     """The failure of an attempt whose process ended under it."""
     return Failure(
-        Kind.TIMEOUT, "interrupted", "the process ended while this call was under way", happened=Happened.MAYBE
+        Kind.TIMEOUT,
+        "interrupted",
+        "the process ended while this call was under way",
+        happened=Happened.MAYBE,
     )
 
 

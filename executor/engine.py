@@ -12,6 +12,7 @@ Every async method has a blocking twin for programs without an event loop.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import secrets
 import time
@@ -32,7 +33,7 @@ from ..planner.plan import Plan
 from ..planner.planners import Planner
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
-from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun
+from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.text import did_you_mean
@@ -96,7 +97,9 @@ class Engine:
         self._live: dict[str, Runtime] = {}
         for name in self.policies.limits.tool:
             if name not in self.registry:
-                raise BadInput(f"limits name a tool {name!r} that is not registered{did_you_mean(name, self.registry.names)}")
+                raise BadInput(
+                    f"limits name a tool {name!r} that is not registered{did_you_mean(name, self.registry.names)}"
+                )
 
     def __repr__(self) -> str:
         return f"<Engine of {len(self.registry)} tools>"
@@ -128,7 +131,6 @@ class Engine:
         self, planner: Planner, request: PlanRequest
     ) -> Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed]:
         """One answer of the planner: a plan that checks, or the next request with what is wrong."""
-        text, problem = "", None
         try:
             with anyio.fail_after(self.policies.planner_timeout):
                 said = await planner.plan(request)
@@ -136,15 +138,15 @@ class Engine:
             raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s") from None
         except PlanUnreadable as error:
             return _repair(request, getattr(error, "text", ""), error.findings), error
-        if isinstance(said, Proposal):
-            said, text = said.document, said.text
-        if not isinstance(said, Plan):
-            raise BadInput(f"the planner's `plan` must give a Plan, not {type(said).__name__}")
-        report = self.check(said)
+        proposal = said if isinstance(said, Proposal) else Proposal(said)
+        plan = proposal.document
+        if not isinstance(plan, Plan):
+            raise BadInput(f"the planner's `plan` must give a Plan, not {type(plan).__name__}")
+        report = self.check(plan)
         if report.ok:
-            return said
-        problem = CheckFailed(report)
-        return _repair(request, text or str(said.to_json()), report.errors), problem
+            return plan
+        text = proposal.text or json.dumps(plan.to_json(), ensure_ascii=False)
+        return _repair(request, text, report.errors), CheckFailed(report)
 
     def check(self, plan: Plan) -> Report:
         """Everything that is wrong with a plan, in one pass; runs no tool code."""
@@ -199,7 +201,9 @@ class Engine:
         self._checked(plan)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
-        log = self.journal.create(run_id or _new_id(self._host.clock()), approval=approval.id if approval else "")
+        log = self.journal.create(
+            run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
+        )
         with _held(log):
             state = State(self.registry)
             state.policies = self.policies
@@ -234,7 +238,9 @@ class Engine:
         log = self.journal.reopen(run_id)
         with _held(log):
             runtime = Runtime(self._restore(run_id), log, self._host)
-            runtime.write(e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled"))
+            runtime.write(
+                e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
+            )
 
     def show(self, run_id: str) -> Run:
         """A run as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
@@ -277,7 +283,9 @@ class Engine:
         if approval is None:
             tools = [self.registry[step.tool] for step in plan.steps if step.tool is not None]
             if approval_needed(tools, self.policies):
-                raise NotApproved("this plan needs an approval: review it, then run it with engine.approve(...)")
+                raise NotApproved(
+                    "this plan needs an approval: review it, then run it with engine.approve(...)"
+                )
             return
         spent = self.journal.run_of_approval(approval.id)
         if spent is not None:
@@ -306,7 +314,7 @@ class Engine:
             principal=self.principal,
             policies=self.policies,
             contracts={tool.name: tool.contract() for tool in self.registry if planner or tool.name in used},
-            approval=approval.model_dump(mode="json") if approval is not None else None,
+            approval=approval.to_json() if approval is not None else None,
             planner=planner,
             hooks=tuple(self._host.hooks),
         )
@@ -348,8 +356,25 @@ def read_run(journal: Journal, run_id: str) -> Run:
     events = list(journal.events(run_id))
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
-    tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
+    tools = [_promised(contract) for contract in events[0].contracts.values()]
     return run_of(replay(State(Registry(*tools)), events))
+
+
+def _promised(contract: Mapping[str, Any]) -> Tool:
+    """A tool as its recorded contract describes it: good for replay, not for calling."""
+    options = {
+        name: contract[name]
+        for name in ("effect", "permissions", "version", "requires_approval", "soft_failure")
+    }
+    if contract["timeout"] != "policy":
+        options["timeout"] = contract["timeout"]
+    return Tool.declare(
+        contract["name"],
+        contract["description"],
+        input_schema=contract["input"],
+        output_schema=contract["output"],
+        **options,
+    )
 
 
 def _journal(journal: Journal | str | Path | None) -> Journal:
@@ -413,7 +438,9 @@ def _answers(state: State, decisions: Mapping[str, Answer | str]) -> dict[str, A
             raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
         answer = Answer(said) if isinstance(said, str) else said
         if answer.choice not in asked.options:
-            raise BadInput(f"{answer.choice!r} is no answer to {id_!r}; say one of {', '.join(asked.options)}")
+            raise BadInput(
+                f"{answer.choice!r} is no answer to {id_!r}; say one of {', '.join(asked.options)}"
+            )
         answers[id_] = answer
     return answers
 
@@ -443,9 +470,13 @@ def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
 def _block(function: Callable[[], Awaitable[_T]], name: str) -> _T:
     """Run to the end in an event loop of its own. Refused where one is running, or inside a tool."""
     if _DRIVING.get():
-        raise BadInput(f"{name}_blocking was called inside a tool of run {_DRIVING.get()!r}: that would wait for itself")
+        raise BadInput(
+            f"{name}_blocking was called inside a tool of run {_DRIVING.get()!r}: that would wait for itself"
+        )
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return anyio.run(function)
-    raise BadInput(f"{name}_blocking was called inside a running event loop; use `await engine.{name}(...)` there")
+    raise BadInput(
+        f"{name}_blocking was called inside a running event loop; use `await engine.{name}(...)` there"
+    )

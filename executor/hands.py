@@ -1,10 +1,10 @@
 """*Perform*: the second half of the guarded call, once per attempt, and the only place where a tool is called.
 
-    rate -> concurrency -> contract and expiry re-checked -> authorise hook     `Guard.enter`
-      -> started                                                                the runtime writes it
-      -> secrets injected -> call under its timeout
-      -> output to JSON, validated, size-capped                                 `Hands.perform`
-      -> settled                                                                the runtime writes it
+rate -> concurrency -> contract and expiry re-checked -> authorise hook     `Guard.enter`
+  -> started                                                                the runtime writes it
+  -> secrets injected -> call under its timeout
+  -> output to JSON, validated, size-capped                                 `Hands.perform`
+  -> settled                                                                the runtime writes it
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Guard:
     async def enter(self, call: Call) -> Failure | None:
         """Take a slot; None means that the attempt may start. Each success needs one `leave`."""
         if self._full(call.tool.name) and not await self._slot(call):
-            message = f"no slot for {call.tool.name!r} came free: earlier calls are still running in their threads"
+            message = (
+                f"no slot for {call.tool.name!r} came free: earlier calls are still running in their threads"
+            )
             return Failure(Kind.TIMEOUT, "no_slot", message)
         self._busy += 1
         self._busy_of[call.tool.name] = self._busy_of.get(call.tool.name, 0) + 1
@@ -107,11 +109,15 @@ class ToolHands:
     async def perform(self, call: Call) -> Result:
         """Make one attempt, under the tool's timeout."""
         job = None if call.tool.is_async else self._job(call)
-        scope = anyio.CancelScope(deadline=math.inf if call.timeout is None else anyio.current_time() + call.timeout)
+        scope = anyio.CancelScope(
+            deadline=math.inf if call.timeout is None else anyio.current_time() + call.timeout
+        )
         value, error = None, None
         try:
             with scope:
-                value = await (call.tool.invoke(call.args, _context(call)) if job is None else self._threads.wait(job))
+                value = await (
+                    call.tool.invoke(call.args, _context(call)) if job is None else self._threads.wait(job)
+                )
         except BaseException as raised:
             if isinstance(raised, KeyboardInterrupt) or _cancelled():
                 raise
@@ -126,7 +132,9 @@ class ToolHands:
 
     def _job(self, call: Call) -> Job:
         self.threaded = True
-        return Job(lambda: call.tool.invoke(call.args, _context(call)), lambda job: self._came_late(call, job))
+        return Job(
+            lambda: call.tool.invoke(call.args, _context(call)), lambda job: self._came_late(call, job)
+        )
 
     def _came_late(self, call: Call, job: Job) -> None:
         """The thread of an attempt that was given up came to its end after all."""
@@ -144,15 +152,22 @@ class ToolHands:
         try:
             plain = to_plain(value)
         except Unserialisable as error:
-            return _ended(call, _bad_result("unserialisable_result", f"the result of {tool.name!r} is no JSON: {error}"))
+            return _ended(
+                call, _bad_result("unserialisable_result", f"the result of {tool.name!r} is no JSON: {error}")
+            )
         most = self._policies.limits.result_bytes
         if _may_exceed(plain, most) and size_of(plain) > most:
-            return _ended(call, _bad_result("result_too_large", f"the result of {tool.name!r} is over {most} bytes"))
+            return _ended(
+                call, _bad_result("result_too_large", f"the result of {tool.name!r} is over {most} bytes")
+            )
         if tool.output is not None and not tool.output.accepts(plain):
             problems = tool.output.problems(plain)
             if problems:
                 said = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
-                return _ended(call, _bad_result("invalid_result", f"the result of {tool.name!r} is not as declared: {said}"))
+                return _ended(
+                    call,
+                    _bad_result("invalid_result", f"the result of {tool.name!r} is not as declared: {said}"),
+                )
         if tool.soft_failure is not None:
             failure = _soft_failure(call, plain)
             if failure is not None:

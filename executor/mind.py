@@ -14,13 +14,14 @@ answers it: `outstanding` is what a crash lost.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
-from ..policies.expressions import EvaluationError
+from ..policies.expressions import EvaluationError, Template
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.retry import wait_before
 from ..registry.tools import Tool
@@ -29,7 +30,14 @@ from . import events as e
 from .admission import admit, refused
 from .events import Event, Outcome, Path, path_text
 from .program import Code, compile_plan
-from .replanning import consider_replan, hook_answered, model_answered, patch_accepted, patch_decided, patch_refused
+from .replanning import (
+    consider_replan,
+    hook_answered,
+    model_answered,
+    patch_accepted,
+    patch_decided,
+    patch_refused,
+)
 from .state import Active, Ask, Call, Command, Fault, Lane, Node, Perform, Sleep, StaleState, State, Write
 
 __all__ = ["advance", "outstanding", "replay"]
@@ -43,7 +51,8 @@ def advance(state: State, event: Event) -> tuple[Command, ...]:
         raise StaleState(f"event {event.seq} does not follow {state.seq}: this state is stale")
     state.seq = event.seq
     state.at = event.at
-    state.given = given = []
+    given: list[Command] = []
+    state.given = given
     _ON[type(event)](state, event)
     if state.closed is None:
         _enter_ready(state)
@@ -70,7 +79,7 @@ def replay(state: State, events: Iterable[Event]) -> State:
 
 def _opened(state: State, event: e.RunOpened) -> None:
     state.run = event.run
-    state.started_at = event.at
+    state.started_at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds")
     state.inputs = event.inputs
     state.principal = event.principal
     state.policies = event.policies
@@ -135,19 +144,39 @@ class _Settled(Exception):
         self.reason = reason
 
 
-def _unresolved(state: State, code: Code, message: str, kind: str) -> _Settled:
-    """An expression did not resolve: the step is skipped if a step it names came out empty, else it failed."""
-    source = _empty_source(state, code)
+def _unresolved(state: State, code: Code, error: EvaluationError, where: str = "") -> _Settled:
+    """An expression did not resolve: skipped if that is because a step it names came out empty, else failed."""
+    source = _empty_source(state, code, error.roots) if error.code == "null" else ""
     if source:
-        outcome = "was skipped" if state.nodes[source].outcome is _SKIPPED else "failed"
-        return _Settled(_SKIPPED, reason=f"{source!r} {outcome}: {message}")
-    return _Settled(_FAILED, failure=Failure(Kind.BAD_ARGS, kind, message))
+        return _Settled(_SKIPPED, reason=f"{_emptiness(state, source)}: {where}{error.message}")
+    return _Settled(
+        _FAILED, failure=_bad_args(error.code, f"{where}{error}", plain=f"{where}{error.message}")
+    )
 
 
-def _empty_source(state: State, code: Code) -> str:
+def _not_a(state: State, code: Code, what: str, value: Any, template: Template, kind: str) -> _Settled:
+    """A template gave something of the wrong type; null because of an empty step skips."""
+    source = _empty_source(state, code, template.names) if value is None else ""
+    if source:
+        return _Settled(_SKIPPED, reason=_emptiness(state, source))
+    return _Settled(_FAILED, failure=_bad_args(kind, f"{what}, not {type(value).__name__}"))
+
+
+def _bad_args(kind: str, message: str, *, plain: str = "") -> Failure:
+    """`plain` is the sentence without any data in it: what a planner may read."""
+    return Failure(Kind.BAD_ARGS, kind, message, details={"plain": plain or message})
+
+
+def _emptiness(state: State, source: str) -> str:
+    was = "was skipped" if state.nodes[source].outcome is _SKIPPED else "failed"
+    return f"{source!r} {was}"
+
+
+def _empty_source(state: State, code: Code, names: Collection[str]) -> str:
+    """The first of these steps that has no result because it was skipped or failed."""
     for name in code.reads:
         node = state.nodes[name]
-        if node.value is None and node.outcome is not _OK:
+        if name in names and node.value is None and node.outcome is not _OK:
             return name
     return ""
 
@@ -176,9 +205,9 @@ def _asks(state: State, code: Code, item: Any, index: int) -> bool:
     try:
         answer = code.when.evaluate(_scope(state, code.when.names, code, item, index))
     except EvaluationError as error:
-        raise _unresolved(state, code, f"`when`: {error}", error.code) from None
+        raise _unresolved(state, code, error, "`when`: ") from None
     if type(answer) is not bool:
-        raise _unresolved(state, code, f"`when` must be true or false, not {type(answer).__name__}", "when_not_boolean")
+        raise _not_a(state, code, "`when` must be true or false", answer, code.when, "when_not_boolean")
     return answer
 
 
@@ -188,9 +217,9 @@ def _items(state: State, code: Code) -> list[Any] | None:
     try:
         items = code.each.evaluate(_scope(state, code.each.names, code, None, 0))
     except EvaluationError as error:
-        raise _unresolved(state, code, f"`each`: {error}", error.code) from None
+        raise _unresolved(state, code, error, "`each`: ") from None
     if not isinstance(items, list):
-        raise _unresolved(state, code, f"`each` needs a list, not {type(items).__name__}", "each_not_list")
+        raise _not_a(state, code, "`each` needs a list", items, code.each, "each_not_list")
     return items
 
 
@@ -215,11 +244,17 @@ def _one_value(state: State, code: Code, item: Any, index: int) -> Any:
     try:
         return copy_plain(code.value.evaluate(_scope(state, code.value.names, code, item, index)))
     except EvaluationError as error:
-        raise _unresolved(state, code, str(error), error.code) from None
+        raise _unresolved(state, code, error) from None
 
 
 def _write_value(
-    state: State, path: Path, outcome: Outcome, value: Any = None, *, failure: Failure | None = None, reason: str = ""
+    state: State,
+    path: Path,
+    outcome: Outcome,
+    value: Any = None,
+    *,
+    failure: Failure | None = None,
+    reason: str = "",
 ) -> None:
     _give(state, path, Write(e.ValueSettled, (path, outcome, value, failure, reason)))
 
@@ -420,18 +455,20 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
 
 def _arguments(state: State, code: Code, item: Any, index: int) -> dict[str, Any]:
     try:
-        args: dict[str, Any] = copy_plain(code.args.evaluate(_scope(state, code.args.names, code, item, index)))
+        args: dict[str, Any] = copy_plain(
+            code.args.evaluate(_scope(state, code.args.names, code, item, index))
+        )
     except EvaluationError as error:
-        raise _unresolved(state, code, str(error), error.code) from None
+        raise _unresolved(state, code, error) from None
     return args
 
 
 def _refuse(state: State, code: Code, path: Path, args: dict[str, Any], failure: Failure) -> None:
     """A call that may not be; an argument that is null because its step was skipped skips this one too."""
     if failure.kind is Kind.BAD_ARGS and None in args.values():
-        source = _empty_source(state, code)
+        source = _empty_source(state, code, code.args.names)
         if source:
-            _write_value(state, path, _SKIPPED, reason=f"{source!r} has no result: {failure.message}")
+            _write_value(state, path, _SKIPPED, reason=_emptiness(state, source))
             return
     _give(state, path, Write(e.CallSettled, (path, 0, _FAILED, None, failure, args)))
 
@@ -455,8 +492,8 @@ def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, args: di
 
 def _must_ask(state: State, code: Code, tool: Tool, data: str) -> str:
     """Why a person must see this very call, if one must."""
-    if tool.requires_approval == "each":
-        return "this tool asks before each call"
+    if code.asks:
+        return f"{tool.name!r} asks before each call"
     if tool.effect is Effect.ACTS and (tool.name, data) in state.acted and code.step.replaces is not None:
         done = path_text(state.acted[tool.name, data][0])
         return f"the same call was already made as {done} in this run"
@@ -489,7 +526,9 @@ def _perform(state: State, active: Active) -> None:
     active.started = False
     tool = active.tool
     timeout = state.policies.tool_timeout if tool.timeout_unset else tool.timeout
-    call = Call(state.run, active.path, tool, active.args, active.key, active.attempt, timeout, state.principal)
+    call = Call(
+        state.run, active.path, tool, active.args, active.key, active.attempt, timeout, state.principal
+    )
     _give(state, active.path, Perform(call))
 
 
@@ -508,7 +547,8 @@ def _call_settled(state: State, event: e.CallSettled) -> None:
     active = state.calls.pop(event.path, None)
     if active is None:
         node = state.nodes[event.path[0]]  # type: ignore[index]
-        assert node.lane is not None and node.code.tool is not None
+        assert node.lane is not None
+        assert node.code.tool is not None
         _free(state, node.code.tool.name)
         _call_failed(state, node.lane, _index(event.path), node.code.tool, event, event.args)
         return
@@ -543,7 +583,9 @@ def _attempt_failed(state: State, active: Active, event: e.CallSettled) -> None:
     if failure.code == "interrupted" and tool.effect.repeatable:
         _once_more(state, active)
         return
-    wait = wait_before(state.policies.retry, event.attempt, failure=failure, effect=tool.effect, dice=event.dice)
+    wait = wait_before(
+        state.policies.retry, event.attempt, failure=failure, effect=tool.effect, dice=event.dice
+    )
     if wait is None or state.stopping:
         _call_failed(state, active.lane, active.index, tool, event, active.args)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..planner.approvals import asks_at_call
 from ..planner.patches import lineage
 from ..planner.plan import OnFailure, Plan, Step
 from ..policies.expressions import Template, compile_template
@@ -19,6 +20,7 @@ class Code:
 
     __slots__ = (
         "args",
+        "asks",
         "each",
         "id",
         "item",
@@ -37,6 +39,7 @@ class Code:
         self.step = step
         self.id = step.id
         self.tool: Tool | None = tools[step.tool] if step.tool is not None else None
+        self.asks = self.tool is not None and asks_at_call(step, self.tool)
         self.item = step.item_name
         self.on_failure: OnFailure = step.on_failure
         self.lineage = first
@@ -44,8 +47,8 @@ class Code:
         self.value = _template(step, "value")
         self.each = _template(step, "each")
         self.when = _template(step, "when")
-        self.per_item = self.each is not None and self.when is not None and bool(
-            self.when.names & {self.item, "index"}
+        self.per_item = (
+            self.each is not None and self.when is not None and bool(self.when.names & {self.item, "index"})
         )
         names: set[str] = set()
         for template in (self.args, self.value, self.each, self.when):

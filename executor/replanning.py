@@ -1,8 +1,8 @@
 """The bounded re-plan, as the mind sees it: when to ask, what to do with the answer. Pure, like the rest of the mind.
 
-    at rest with failures -> on_failure -> planner -> patch -> check -> on_replan -> approval -> the plan goes on
-                                 |           |         ^                  |            |
-                                 +- stop     +-cannot  +--- findings -----+- refuse    +- reject
+at rest with failures -> on_failure -> planner -> patch -> check -> on_replan -> approval -> the plan goes on
+                             |           |         ^                  |            |
+                             +- stop     +-cannot  +--- findings -----+- refuse    +- reject
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..planner.patches import PatchDoesNotFit, apply_patch
 from ..planner.plan import Patch, Plan
 from ..planner.requests import ReplanRequest, StepFailure, StepOutcome
 from ..planner.reviewing import diff
-from ..planner.shapes import shape_of
+from ..planner.shapes import shape_of, words_of
 from ..policies.canonical import digest
 from ..policies.failures import Failure, Kind
 from . import events as e
@@ -58,12 +58,13 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
     """What the planner is asked: goal, plan, failures, outcomes, what may not be repeated, what is left."""
     failures = tuple(f for node in _troubled(state) for f in _failures(node))
     budget = state.policies.budget
+    known = words_of(state.plan)
     return ReplanRequest(
         goal=state.plan.goal,
         plan=state.plan,
         tools=state.registry.only(permitted=state.principal),
         failures=failures,
-        outcomes=tuple(_outcome(state, node) for node in state.nodes.values()),
+        outcomes=tuple(_outcome(state, node, known) for node in state.nodes.values()),
         not_again=tuple({"tool": tool, "args": args} for (tool, _), (_, args) in state.acted.items()),
         remaining={
             "replans": state.policies.max_replans - state.replans,
@@ -202,7 +203,8 @@ def _findings(state: State, patch: Patch) -> tuple[Finding, ...]:
 
 def _to_approval(state: State) -> None:
     patch = state.patch
-    assert patch is not None and state.approved is not None
+    assert patch is not None
+    assert state.approved is not None
     scope = (state.approval or {}).get("scope", "none")
     needed = patch_needs_approval(patch, state.registry, state.policies)
     if not needed or covers(scope, patch, state.registry, state.approved):
@@ -211,7 +213,9 @@ def _to_approval(state: State) -> None:
     plan = _patched(state, patch)
     question = {"patch": patch.to_json(), "diff": diff(state.plan, plan).to_json(), "digest": plan.digest}
     _give(
-        state, "patch", Write(e.DecisionAsked, (f"patch:{state.replans}", "patch", (), ("approve", "reject"), question))
+        state,
+        "patch",
+        Write(e.DecisionAsked, (f"patch:{state.replans}", "patch", (), ("approve", "reject"), question)),
     )
 
 
@@ -278,14 +282,16 @@ def _failures(node: Node) -> list[StepFailure]:
 def _fault(lane: Lane, index: int) -> StepFailure:
     fault = lane.faults[index]
     code = lane.node.code
-    return StepFailure(code.id, lane.path(index), code.step.tool or "", fault.args, fault.failure, fault.attempts)
+    return StepFailure(
+        code.id, lane.path(index), code.step.tool or "", fault.args, fault.failure, fault.attempts
+    )
 
 
-def _outcome(state: State, node: Node) -> StepOutcome:
+def _outcome(state: State, node: Node, known: frozenset[str]) -> StepOutcome:
     tool = node.code.tool
     schema = tool.output.document if tool is not None and tool.output is not None else None
     if node.code.each is not None and schema is not None:
         schema = {"type": "array", "items": schema}
     preview = node.value if state.policies.show_tool_text else None
     outcome = node.outcome.value if node.outcome is not None else "waiting"
-    return StepOutcome(node.code.id, outcome, shape_of(node.value, schema=schema), preview)
+    return StepOutcome(node.code.id, outcome, shape_of(node.value, schema, known=known), preview)

@@ -113,7 +113,8 @@ class Run:
             "steps": [step.to_json() for step in self.steps.values()],
             "failures": [{"step": step, **failure.to_json()} for step, failure in self.failures],
             "waiting": [
-                {"id": d.id, "about": d.about, "options": list(d.options), "question": d.question} for d in self.waiting
+                {"id": d.id, "about": d.about, "options": list(d.options), "question": d.question}
+                for d in self.waiting
             ],
             "tool_calls": self.tool_calls,
             "model_calls": self.model_calls,

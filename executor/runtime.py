@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import Context, copy_context
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
@@ -77,7 +77,7 @@ class Runtime:
         self._host = host
         self._guard = Guard(state.policies)
         self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
-        self._base = copy_context()
+        self._base = Context()
         self._tasks: TaskGroup | None = None
         self._over = anyio.Event()
         self._letting_go = False
@@ -103,6 +103,7 @@ class Runtime:
 
         Cancelled from outside, it settles what is under way, writes RunPaused, and lets the cancellation go on.
         """
+        self._base = copy_context()
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -170,10 +171,11 @@ class Runtime:
             case _:
                 raise AssertionError(command)
 
-    def _start(self, function: Callable[[Any], Awaitable[None]], argument: Any) -> None:
+    def _start(self, function: Callable[[Any], Coroutine[Any, Any, None]], argument: Any) -> None:
         """A task in the run's own context, so that what one step sets does not leak into the next."""
         assert self._tasks is not None
-        self._base.run(self._tasks.start_soon, function, argument)
+        start: Callable[..., object] = self._tasks.start_soon
+        self._base.run(start, function, argument)
 
     def _look_around(self) -> None:
         """Whether it is over: closed, or nothing left but people who cannot be asked here."""
@@ -230,7 +232,9 @@ class Runtime:
             return
         try:
             commands = self.write(
-                e.CallSettled(*self.stamp(), call.path, call.attempt, result.outcome, result.value, result.failure)
+                e.CallSettled(
+                    *self.stamp(), call.path, call.attempt, result.outcome, result.value, result.failure
+                )
             )
         except JournalError as error:
             self._fail(error)
@@ -285,7 +289,7 @@ class Runtime:
         note, answer, failure = "", "go", None
         try:
             said = hook(*self._subject(command)) if hook is not None else None
-            if hasattr(said, "__await__"):
+            if isinstance(said, Awaitable):
                 said = await said
             answer = "stop" if said is False else "go"
             if isinstance(said, str):
@@ -312,10 +316,12 @@ class Runtime:
             with anyio.fail_after(seconds):
                 said = await planner.replan(request)
         except CannotPlan as error:
-            return {"cannot_plan": error.reason or "no reason was given"}
+            said_so = {"text": getattr(error, "text", ""), "usage": getattr(error, "usage", None)}
+            return {"cannot_plan": error.reason or "no reason was given", **said_so}
         except PlanUnreadable as error:
             findings = tuple(f.to_json() for f in error.findings)
-            return {"findings": findings, "text": getattr(error, "text", "")}
+            said_so = {"text": getattr(error, "text", ""), "usage": getattr(error, "usage", None)}
+            return {"findings": findings, **said_so}
         except TimeoutError:
             message = f"the planner gave no answer within {seconds:g} s"
             return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
@@ -347,10 +353,8 @@ def _late_answer(result: Result) -> Answer:
 
 
 def _patch_fields(said: object) -> dict[str, Any]:
-    text, usage = "", None
-    if isinstance(said, Proposal):
-        said, text, usage = said.document, said.text, said.usage
-    if isinstance(said, Patch):
-        return {"patch": said, "text": text, "usage": usage}
+    proposal = said if isinstance(said, Proposal) else Proposal(said)  # type: ignore[arg-type]
+    if isinstance(proposal.document, Patch):
+        return {"patch": proposal.document, "text": proposal.text, "usage": proposal.usage}
     message = f"the planner's `replan` must give a Patch, not {type(said).__name__}"
     return {"failure": Failure(Kind.BUSINESS, "no_patch", message)}

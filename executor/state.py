@@ -141,7 +141,19 @@ class Lane:
     A step without `each` is a lane of one call with `items` None.
     """
 
-    __slots__ = ("closed", "faults", "items", "left", "next", "node", "outcomes", "reasons", "seen", "size", "values")
+    __slots__ = (
+        "closed",
+        "faults",
+        "items",
+        "left",
+        "next",
+        "node",
+        "outcomes",
+        "reasons",
+        "seen",
+        "size",
+        "values",
+    )
 
     def __init__(self, node: Node, items: list[Any] | None) -> None:
         self.node = node
@@ -164,9 +176,22 @@ class Lane:
 class Active:
     """A call between its admission and its end."""
 
-    __slots__ = ("admitted", "args", "args_digest", "attempt", "index", "key", "lane", "path", "started", "tool")
+    __slots__ = (
+        "admitted",
+        "args",
+        "args_digest",
+        "attempt",
+        "index",
+        "key",
+        "lane",
+        "path",
+        "started",
+        "tool",
+    )
 
-    def __init__(self, lane: Lane, index: int, tool: Tool, args: dict[str, Any], args_digest: str, key: str) -> None:
+    def __init__(
+        self, lane: Lane, index: int, tool: Tool, args: dict[str, Any], args_digest: str, key: str
+    ) -> None:
         self.lane = lane
         self.index = index
         self.path = lane.path(index)
@@ -189,7 +214,8 @@ class State:
         self.at = 0.0
         # what the run was opened with
         self.run = ""
-        self.started_at = 0.0
+        self.started_at = ""
+        """When the run was opened, as ISO 8601 in UTC: what `run.started_at` says."""
         self.inputs: dict[str, Any] = {}
         self.principal: Principal = ANYONE
         self.policies = Policies()

@@ -169,6 +169,9 @@ CODES: dict[str, CodeDoc] = {
     "same_patch": CodeDoc("error", "This patch was proposed before.", "Propose another way, or give up."),
     "refused": CodeDoc("error", "A hook refused the patch.", "Read its reason."),
     "rejected": CodeDoc("error", "A person refused the patch.", "Read the reason given."),
+    "same_patch": CodeDoc("error", "A patch was proposed before, to the letter.", "Propose another way."),
+    "refused": CodeDoc("error", "The on_replan hook refused a patch.", "Propose another way."),
+    "rejected": CodeDoc("error", "A person refused a patch.", "Propose another way, or answer cannot_plan."),
     "bad_patch": CodeDoc(
         "error", "A patch drops, replaces or reuses what it may not.", "Name unsettled steps and fresh ids."
     ),

@@ -27,7 +27,10 @@ def settle_inputs(plan: Plan, inputs: Mapping[str, Any] | None) -> dict[str, Any
     settled = _with_defaults(plan.inputs, given)
     problems = compile_schema(plan.inputs, closed=True).problems(settled)
     if problems:
-        raise BadInput("the inputs do not fit the plan: " + "; ".join(_said(plan, p.pointer, p.message) for p in problems[:5]))
+        raise BadInput(
+            "the inputs do not fit the plan: "
+            + "; ".join(_said(plan, p.pointer, p.message) for p in problems[:5])
+        )
     return settled
 
 
