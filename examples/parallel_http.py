@@ -107,6 +107,7 @@ def main() -> int:
     took = time.monotonic() - began
     Moody.done.set()
     server.shutdown()
+    server.server_close()
     Screen().show(telling.event_list(journal.events(run.id)), telling.account(run, took=took))
     return 0 if run.state == "done" else 1
 

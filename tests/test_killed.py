@@ -78,7 +78,6 @@ def begun_after_success(events: list[Event]) -> Iterator[CallPath]:
             settled.add(event.path)
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize("point", range(1, POINTS + 1))
 def test_a_killed_audit_is_resumed_and_repeats_nothing(
     point: int, packages: Path, whole: list[Event], tmp_path: Path

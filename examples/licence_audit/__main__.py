@@ -11,20 +11,19 @@ import sys
 import sysconfig
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import oddities
 from rules import planner
-from tools import registry
+from tools import read_policy, registry
 
-from foreplan import Approval, Engine, ForeplanError, Plan, Run, SqliteJournal
+from foreplan import Approval, Engine, ForeplanError, Plan, Run, SqliteJournal, ToolFailure
 from foreplan.console import render, telling
 from foreplan.console.asking import yes_or_no
 from foreplan.console.lines import line
 from foreplan.console.live import View
 from foreplan.console.screen import Screen, complain
-from foreplan.executor.events import Event
+from foreplan.executor.events import Event, PatchAccepted, RunClosed, RunOpened
 from foreplan.policies.errors import BadInput, NotApproved
 
 GOAL = "Audit the licences of the Python packages that are installed in some folders"
@@ -78,27 +77,30 @@ def _add_odd_packages(screen: Screen, options: argparse.Namespace, folder: Path)
 
 def _audit(screen: Screen, options: argparse.Namespace) -> int:
     """From the goal to the report."""
-    out = Path(options.out)
-    out.mkdir(parents=True, exist_ok=True)
-    with SqliteJournal(out / "runs.sqlite3") as journal, View(screen) as view:
+    view = View(screen)
+    with SqliteJournal(_out(options.out) / "runs.sqlite3") as journal:
         engine = Engine(registry, planner, journal=journal, watch=view.watch)
-        run = (
-            engine.resume_blocking(options.resume)
-            if options.resume
-            else _start(screen, view, engine, options)
-        )
-        view.__exit__()
+        if options.resume:
+            with view:
+                run = engine.resume_blocking(options.resume)
+        else:
+            inputs = _inputs(options)
+            plan = engine.plan_blocking(GOAL)
+            approval = _approve(screen, engine, plan, inputs, yes=options.yes)
+            with view:
+                run = engine.run_blocking(plan, inputs=inputs, approval=approval)
         screen.document(run.to_json())
         _show(screen, engine.show(run.id), list(journal.events(run.id)))
     return 1 if not run.ok else 4 if run.output["denied"] else 0
 
 
-def _start(screen: Screen, view: View, engine: Engine, options: argparse.Namespace) -> Run:
-    inputs = _inputs(options)
-    plan = engine.plan_blocking(GOAL)
-    with view.aside():
-        approval = _approve(screen, engine, plan, inputs, yes=options.yes)
-    return engine.run_blocking(plan, inputs=inputs, approval=approval)
+def _out(name: str) -> Path:
+    """The folder for the report, made if there is none."""
+    try:
+        Path(name).mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise BadInput(f"the folder {name} cannot be made: {problem.strerror}") from problem
+    return Path(name)
 
 
 def _inputs(options: argparse.Namespace) -> dict[str, object]:
@@ -107,8 +109,10 @@ def _inputs(options: argparse.Namespace) -> dict[str, object]:
     for folder in folders:
         if not Path(folder).is_dir():
             raise BadInput(f"there is no folder {folder}")
-    if not Path(options.policy).is_file():
-        raise BadInput(f"there is no file {options.policy}")
+    try:
+        read_policy(options.policy)
+    except ToolFailure as problem:
+        raise BadInput(str(problem)) from problem
     return {"folders": folders, "policy": options.policy, "out": options.out}
 
 
@@ -126,16 +130,22 @@ def _approve(screen: Screen, engine: Engine, plan: Plan, inputs: dict[str, objec
 
 def _show(screen: Screen, run: Run, events: list[Event]) -> None:
     """The run as its journal tells it."""
-    screen.show(line(f"Run {run.id}, read back from the journal", "bold"), telling.account(run), "")
-    for said in _story(events):
-        screen.show(said)
+    screen.show(line(f"Run {run.id}, read back from its journal", "bold"), telling.account(run), "")
+    kinds = Counter(type(event).__name__ for event in events)
+    screen.show(
+        line(f"{len(events)} events: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}; among them")
+    )
+    screen.show(telling.event_list(filter(_is_turn, events)))
     if run.ok:
         screen.show("", *(line(f"written: {file}") for file in run.output["files"]))
 
 
-def _story(events: list[Event]) -> Iterator[str]:
-    kinds = Counter(type(event).__name__ for event in events)
-    yield f"{len(events)} events: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}"
+def _is_turn(event: Event) -> bool:
+    """Whether the run took a turn here: it began, something failed, it was planned anew, it ended."""
+    return (
+        isinstance(event, RunOpened | PatchAccepted | RunClosed)
+        or getattr(event, "failure", None) is not None
+    )
 
 
 if __name__ == "__main__":

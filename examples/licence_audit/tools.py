@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Literal
 
 import readers
 import spdx
 import yaml
+from pydantic import TypeAdapter, ValidationError
 from readers import Metadata, Package
 from typing_extensions import TypedDict
 
 from foreplan import Effect, Registry, ToolFailure, tool
 
-__all__ = ["Counts", "Licence", "Verdict", "Written", "registry"]
+__all__ = ["Counts", "Licence", "Verdict", "Written", "read_policy", "registry"]
 
 
 class Licence(TypedDict):
@@ -117,13 +119,36 @@ def judge_licences(metadata: list[Metadata], licences: list[Licence | None], pol
         licences: Their licences, in the same order; null where a package does not say it.
         policy: The policy file.
     """
-    rules = yaml.safe_load(Path(policy).read_text(encoding="utf-8"))
+    rules = read_policy(policy)
     verdicts = [_verdict(m, licence, rules) for m, licence in zip(metadata, licences, strict=True)]
     return sorted(verdicts, key=lambda v: v["name"].lower())
 
 
-def _verdict(metadata: Metadata, licence: Licence | None, rules: dict[str, object]) -> Verdict:
-    accepted = rules.get("accepted")
+class Rules(TypedDict):
+    """A policy file: identifiers by verdict, the verdict on others, and packages with the reason to allow them."""
+
+    allowed: list[str]
+    review: list[str]
+    denied: list[str]
+    otherwise: Literal["allowed", "review", "denied"]
+    accepted: dict[str, str]
+
+
+def read_policy(path: str) -> Rules:
+    """The rules in a policy file; raises `ToolFailure` with a sentence where they cannot be read."""
+    try:
+        return TypeAdapter(Rules).validate_python(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        problem = f"the policy {path} cannot be read: {error}"
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = (
+            f"the policy {path} is not as it should be: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        )
+    raise ToolFailure(problem, kind="bad_args", code="bad_policy")
+
+
+def _verdict(metadata: Metadata, licence: Licence | None, rules: Rules) -> Verdict:
     named: Verdict = {
         "name": metadata["name"],
         "version": metadata["version"],
@@ -132,13 +157,13 @@ def _verdict(metadata: Metadata, licence: Licence | None, rules: dict[str, objec
         "verdict": "unknown",
         "reason": "the package does not say its licence",
     }
-    if isinstance(accepted, dict) and metadata["name"] in accepted:
-        return {**named, "verdict": "allowed", "reason": str(accepted[metadata["name"]])}
+    if metadata["name"] in rules["accepted"]:
+        return {**named, "verdict": "allowed", "reason": rules["accepted"][metadata["name"]]}
     tree = spdx.parse(named["spdx"])
     if tree is None:
         return named
-    lists = {verdict: ids for verdict, ids in rules.items() if isinstance(ids, list)}
-    return {**named, "verdict": spdx.judge(tree, lists, otherwise=str(rules["otherwise"])), "reason": ""}
+    lists = {"allowed": rules["allowed"], "review": rules["review"], "denied": rules["denied"]}
+    return {**named, "verdict": spdx.judge(tree, lists, otherwise=rules["otherwise"]), "reason": ""}
 
 
 @tool(effect=Effect.WRITES)
