@@ -15,9 +15,11 @@ import json
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypedDict
+from functools import partial
+from typing import Any
 
 import anyio
+from typing_extensions import TypedDict
 
 from foreplan import Effect, Engine, Limits, Plan, Policies, tool
 
@@ -105,7 +107,7 @@ async def timed(main: Callable[[], Awaitable[Any]]) -> float:
         gc.enable()
 
 
-def engine() -> Engine:
+def make_engine() -> Engine:
     return Engine([work], policies=Policies(limits=Limits(run=64)))
 
 
@@ -117,9 +119,10 @@ async def shape_rows(
         plan = plan_of(edges)
         ours, bares, peers = [], [], []
         graph = peer(edges) if peer is not None else None
+        engine = make_engine()
         for _ in range(repeats + 1):
-            bares.append(await timed(lambda: floor(edges)))
-            ours.append(await timed(lambda: run_checked(plan)))
+            bares.append(await timed(partial(floor, edges)))
+            ours.append(await timed(partial(run_whole, engine, plan)))
             if graph is not None:
                 peers.append(await timed(graph))
         row = {"case": f"{name} of {N}", "floor_us": micro(bares, N), "foreplan_us": micro(ours, N)}
@@ -131,16 +134,17 @@ async def shape_rows(
     return rows
 
 
-async def run_checked(plan: Plan) -> None:
-    run = await engine().run(plan)
+async def run_whole(engine: Engine, plan: Plan) -> None:
+    run = await engine.run(plan)
     assert run.ok, run.message
 
 
 async def each_row(repeats: int, n: int = 10_000) -> dict[str, Any]:
     args = {"a": {"$": "item"}, "b": 1, "label": "x"}
-    steps = [{"id": "all", "each": {"$": f"range({n})"}, "tool": "work", "args": args}]
+    steps = [{"id": "every", "each": {"$": f"range({n})"}, "tool": "work", "args": args}]
     plan = Plan.model_validate({"steps": steps})
-    times = [await timed(lambda: run_checked(plan)) for _ in range(repeats + 1)]
+    engine = make_engine()
+    times = [await timed(partial(run_whole, engine, plan)) for _ in range(repeats + 1)]
     return {"case": f"each of {n}", "foreplan_us": micro(times, n)}
 
 

@@ -95,6 +95,7 @@ class Engine:
             hands=hands,
         )
         self._live: dict[str, Runtime] = {}
+        self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
         for name in self.policies.limits.tool:
             if name not in self.registry:
                 raise BadInput(
@@ -274,9 +275,14 @@ class Engine:
     # ------------------------------------------------------------------------------------------ inside
 
     def _checked(self, plan: Plan) -> None:
+        """Raises `CheckFailed`. The last plan that passed with these very tools is not checked again."""
+        tools = tuple(self.registry)
+        if self._passed is not None and self._passed[0] is plan and self._passed[1] == tools:
+            return
         report = self.check(plan)
         if not report.ok:
             raise CheckFailed(report)
+        self._passed = (plan, tools)
 
     def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
         """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""

@@ -62,7 +62,7 @@ class Code:
 class Program:
     """All steps of one revision, by id, with who waits for whom."""
 
-    __slots__ = ("codes", "dependants", "output", "plan")
+    __slots__ = ("codes", "dependants", "output", "plan", "tools")
 
     def __init__(self, plan: Plan, tools: Mapping[str, Tool]) -> None:
         first = lineage(plan)
@@ -73,12 +73,28 @@ class Program:
         for code in self.codes.values():
             for need in code.needs:
                 self.dependants[need].append(code.id)
+        self.tools = tuple({code.tool.name: code.tool for code in self.codes.values() if code.tool}.values())
         self.output = compile_template(plan.output) if "output" in plan.model_fields_set else None
 
 
 def compile_plan(plan: Plan, tools: Mapping[str, Tool]) -> Program:
-    """Compile a plan that has passed the check; one that has not raises `KeyError` or `ExpressionError`."""
-    return Program(plan, tools)
+    """Compile a plan that has passed the check; one that has not raises `KeyError` or `ExpressionError`.
+
+    The last few are kept, so that a plan run over many rows is compiled once. A program is never changed.
+    """
+    held = _HELD.get(id(plan))
+    if held is not None and held.plan is plan and all(tools.get(t.name) is t for t in held.tools):
+        return held
+    program = Program(plan, tools)
+    _HELD[id(plan)] = program
+    while len(_HELD) > _MOST_HELD:
+        _HELD.pop(next(iter(_HELD)), None)
+    return program
+
+
+_HELD: dict[int, Program] = {}
+"""Programs by the identity of their plan, which they keep alive."""
+_MOST_HELD = 8
 
 
 def _template(step: Step, field: str) -> Template | None:
