@@ -1,0 +1,445 @@
+"""The command line: `foreplan plan | check | review | approve | run | resume | show | runs | cancel | tools | diff`.
+
+This module says which words there are; `commands.py` says what they do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from . import commands
+from .commands import Given, Setting
+from .loading import importable_here
+from .screen import Code, Screen, complain, perform
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="foreplan",
+    help="A model plans first, as data; code checks it, people review it, and only then does it run.",
+    epilog="Exit codes: 0 done; 1 failed; 2 bad input; 3 not approved, or waiting for a person; 130 interrupted; "
+    "141 nobody reads the output.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+_MANY: list[str] = []
+
+Goal = Annotated[
+    str, typer.Argument(metavar="GOAL", help="What is to be achieved, in words.", show_default=False)
+]
+PlanFile = Annotated[
+    str, typer.Argument(metavar="PLAN", help="The plan: a YAML or JSON file, or - for standard input.")
+]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run; `foreplan runs` lists them.")]
+Old = Annotated[str, typer.Argument(metavar="OLD", help="The plan as it was.")]
+New = Annotated[str, typer.Argument(metavar="NEW", help="The plan as it is.")]
+ToolName = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="One tool, to see all that is declared of it.")
+]
+
+Tools = Annotated[
+    str,
+    typer.Option(
+        "--tools",
+        "-t",
+        metavar="MODULE:NAME",
+        envvar="FOREPLAN_TOOLS",
+        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute.",
+        show_default=False,
+    ),
+]
+Planner = Annotated[
+    str | None,
+    typer.Option(
+        "--planner",
+        metavar="MODULE:NAME",
+        help="Who writes and mends plans: module:attribute or file.py:attribute, `planner` without the attribute.",
+    ),
+]
+NeededPlanner = Annotated[
+    str,
+    typer.Option(
+        "--planner",
+        metavar="MODULE:NAME",
+        help="Who writes the plan: module:attribute or file.py:attribute, `planner` without the attribute.",
+        show_default=False,
+    ),
+]
+PolicyFile = Annotated[
+    str | None, typer.Option("--policies", metavar="FILE", help="The rules: a YAML or JSON file.")
+]
+Who = Annotated[
+    str | None,
+    typer.Option(
+        "--principal", metavar="ID|FILE", help="On whose behalf: an id, or a file with id and permissions."
+    ),
+]
+Permission = Annotated[
+    list[str],
+    typer.Option(
+        "--permission", metavar="NAME", help="A permission that the principal holds; may be repeated."
+    ),
+]
+Journal = Annotated[
+    str | None,
+    typer.Option(
+        "--journal",
+        "-j",
+        metavar="FILE",
+        envvar="FOREPLAN_JOURNAL",
+        help="The file that keeps the runs (SQLite).",
+    ),
+]
+Inputs = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs", "-i", metavar="FILE", help="The inputs: a YAML or JSON file, or - for standard input."
+    ),
+]
+Set = Annotated[
+    list[str],
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="One input, over the file; may be repeated."),
+]
+Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Where it is written; standard output without."),
+]
+InputsSchema = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs-schema", metavar="FILE", help="A JSON Schema of the inputs that the plan is to be run with."
+    ),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Who says yes; the login name without.", show_default=False),
+]
+ScopeWord = Annotated[
+    str,
+    typer.Option(
+        "--scope", metavar="none|reads|envelope", help="Which new plans after failures the yes covers."
+    ),
+]
+ExpiresIn = Annotated[
+    str | None,
+    typer.Option("--expires-in", metavar="TIME", help="How long the approval holds: 90s, 30m, 24h, 7d."),
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Say yes to what the review shows, without being asked.")
+]
+ApprovalFile = Annotated[
+    str | None,
+    typer.Option("--approval", metavar="FILE", help="The approval, as `foreplan approve` wrote it."),
+]
+Ask = Annotated[bool, typer.Option("--approve", help="Show what the plan does, ask for a yes, and run it.")]
+Decide = Annotated[
+    list[str],
+    typer.Option(
+        "--decide",
+        metavar="ID=CHOICE",
+        help="The answer to an open question (ID=accept:JSON gives a result); may be repeated.",
+    ),
+]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.", show_default=False)
+]
+Events = Annotated[bool, typer.Option("--events", help="List every event instead.")]
+Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on standard output, and nothing else.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the result only: no progress, no advice.")]
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Show where an error came from, for whoever mends tools.")
+]
+
+
+def _do(screen: Screen, command: Callable[[Screen], Code]) -> None:
+    with importable_here():
+        raise typer.Exit(perform(screen, lambda: command(screen)))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"foreplan {metadata.version('foreplan')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("plan")
+def _plan(
+    goal: Goal,
+    tools: Tools,
+    planner: NeededPlanner,
+    output: Output = None,
+    inputs_schema: InputsSchema = None,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Have a planner write a plan.
+
+    It is checked, and goes to a file or to standard output. Nothing runs.
+    """
+    setting = Setting(tools, planner, policies, principal, tuple(permission))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.make_plan(s, setting, goal, output, inputs_schema),
+    )
+
+
+@app.command("check")
+def _check(
+    plan: PlanFile,
+    tools: Tools,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Say all that is wrong with a plan.
+
+    Nothing runs. A plan with errors is exit code 2.
+    """
+    setting = Setting(tools, None, policies, principal, tuple(permission))
+    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.check(s, setting, plan))
+
+
+@app.command("review")
+def _review(
+    plan: PlanFile,
+    tools: Tools,
+    inputs: Inputs = None,
+    set: Set = _MANY,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Show what a plan would do.
+
+    Every call with its effect, arguments and bounds; what cannot be taken back stands first. Nothing runs.
+    """
+    setting = Setting(tools, None, policies, principal, tuple(permission))
+    given = Given(inputs, tuple(set))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.review(s, setting, given, plan, full=full),
+    )
+
+
+@app.command("approve")
+def _approve(
+    plan: PlanFile,
+    tools: Tools,
+    by: By = None,
+    scope: ScopeWord = "none",
+    expires_in: ExpiresIn = None,
+    output: Output = None,
+    yes: Yes = False,
+    inputs: Inputs = None,
+    set: Set = _MANY,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Review a plan, ask, and write the approval.
+
+    The approval is for one run of exactly this plan, with these inputs, tools, rules and principal.
+    """
+    setting = Setting(tools, None, policies, principal, tuple(permission))
+    given = Given(inputs, tuple(set))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.approve(
+            s,
+            setting,
+            given,
+            plan,
+            by=by,
+            scope=scope,
+            expires_in=expires_in,
+            output=output,
+            yes=yes,
+            full=full,
+        ),
+    )
+
+
+@app.command("run")
+def _run(
+    plan: PlanFile,
+    tools: Tools,
+    inputs: Inputs = None,
+    set: Set = _MANY,
+    approval: ApprovalFile = None,
+    approve: Ask = False,
+    yes: Yes = False,
+    by: By = None,
+    scope: ScopeWord = "none",
+    journal: Journal = None,
+    planner: Planner = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a plan.
+
+    With a planner, steps that fail are planned anew. Ctrl-C pauses the run; with a journal it can be resumed.
+    """
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal)
+    given = Given(inputs, tuple(set))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.run(
+            s, setting, given, plan, approval=approval, ask=approve, by=by, scope=scope, yes=yes, full=full
+        ),
+    )
+
+
+@app.command("resume")
+def _resume(
+    run: RunId,
+    tools: Tools,
+    journal: Journal = None,
+    decide: Decide = _MANY,
+    by: By = None,
+    reason: Reason = "",
+    planner: Planner = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Go on with a run.
+
+    One that was interrupted, or waits for a person. What is settled is not done again.
+    """
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal)
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full),
+    )
+
+
+@app.command("show")
+def _show(
+    run: RunId,
+    journal: Journal = None,
+    events: Events = False,
+    full: Full = False,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Tell a run from its journal.
+
+    It needs none of its tools.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.show(s, journal, run, events=events, full=full),
+    )
+
+
+@app.command("runs")
+def _runs(
+    journal: Journal = None, json: AsJson = False, quiet: Quiet = False, traceback: Traceback = False
+) -> None:
+    """List the runs of a journal."""
+    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.runs(s, journal))
+
+
+@app.command("cancel")
+def _cancel(
+    run: RunId,
+    journal: Journal = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """End a run for good.
+
+    One that was interrupted, or waits for a person.
+    """
+    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.cancel(s, journal, run))
+
+
+@app.command("tools")
+def _tools(
+    tools: Tools,
+    name: ToolName = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """List the tools, or show one."""
+    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.show_tools(s, tools, name))
+
+
+@app.command("diff")
+def _diff(
+    old: Old, new: New, json: AsJson = False, quiet: Quiet = False, traceback: Traceback = False
+) -> None:
+    """Show how two plans differ."""
+    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.show_diff(s, old, new))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command `foreplan`; gives the exit code and raises nothing."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code: Any = app(words, prog_name="foreplan", standalone_mode=False)
+        return int(code or 0)
+    except Exception as error:  # what typer says about the words themselves
+        return int(_usage(error, words))
+
+
+def _usage(error: Exception, words: list[str]) -> Code:
+    from ..policies.errors import BadInput
+
+    said = getattr(error, "format_message", None)
+    screen = Screen(json="--json" in words, traceback="--traceback" in words)
+    if said is None:
+        return complain(screen, error)
+    context = getattr(error, "ctx", None)
+    hint = f"; see {context.command_path} --help" if context is not None else ""
+    sentence = " ".join(str(said()).split()).rstrip(".")
+    return complain(screen, BadInput(f"{sentence[:1].lower()}{sentence[1:]}{hint}"))

@@ -1,0 +1,500 @@
+"""What each command does, in words of the engine: read what is given, do it, show it, and say how it ended.
+
+A command gets its screen and what the user typed. It raises what `screen.complain` knows how to say.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from rich.text import Text
+
+from ..executor.engine import Engine, read_run
+from ..executor.events import Event, encode
+from ..executor.run import Run
+from ..executor.sqlite_journal import SqliteJournal
+from ..planner.approvals import Approval, Scope
+from ..planner.documents import Source, write_yaml
+from ..planner.findings import CheckFailed, PlanUnreadable, Report
+from ..planner.plan import Plan
+from ..planner.reviewing import Review, diff
+from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
+from ..policies.text import did_you_mean
+from ..registry.registry import Registry
+from ..registry.tools import Tool
+from . import render, telling
+from .asking import Desk, login_name, yes_or_no
+from .files import write_file
+from .given import (
+    read_answers,
+    read_duration,
+    read_given_approval,
+    read_given_plan,
+    read_inputs,
+    read_policies,
+    read_principal,
+    read_schema,
+)
+from .lines import line, plain, short_digest
+from .live import View
+from .loading import load_planner, load_registry, place_in
+from .screen import Code, Failed, Faulty, Interrupted, Screen
+from .waiting import wait_for
+
+__all__ = [
+    "Setting",
+    "approve",
+    "cancel",
+    "check",
+    "make_plan",
+    "resume",
+    "review",
+    "run",
+    "runs",
+    "show",
+    "show_diff",
+    "show_tools",
+]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The words that say with which tools, by which rules and for whom; kept to tell how to go on."""
+
+    tools: str = ""
+    planner: str | None = None
+    policies: str | None = None
+    principal: str | None = None
+    permissions: tuple[str, ...] = ()
+    journal: str | None = None
+
+    def engine(self, journal: SqliteJournal | None = None, **host: Any) -> Engine:
+        """The engine these words describe."""
+        return Engine(
+            load_registry(self.tools),
+            load_planner(self.planner) if self.planner is not None else None,
+            policies=read_policies(self.policies),
+            principal=read_principal(self.principal, self.permissions),
+            journal=journal,
+            **host,
+        )
+
+    def command(self, name: str, *words: str) -> str:
+        """A command line with these words in it, to be pasted."""
+        options = [("--tools", self.tools), ("--planner", self.planner), ("--journal", self.journal)]
+        options += [("--principal", self.principal), *(("--permission", p) for p in self.permissions)]
+        said = [word for option, value in options if value for word in (option, value)]
+        return "foreplan " + " ".join(shlex.quote(plain(word)) for word in (name, *words, *said))
+
+
+@dataclass(frozen=True)
+class Given:
+    """The words that give a plan its inputs."""
+
+    inputs: str | None = None
+    sets: tuple[str, ...] = field(default=())
+
+    def read(self, plan: Plan) -> dict[str, Any] | None:
+        """The inputs, checked; None where nothing is said."""
+        return read_inputs(plan, self.inputs, self.sets)
+
+
+# ---------------------------------------------------------------------------------------------- before a run
+
+
+def make_plan(screen: Screen, setting: Setting, goal: str, output: str | None, schema: str | None) -> Code:
+    """Have the planner write a plan, checked."""
+    engine = setting.engine()
+    inputs = read_schema(schema)
+    screen.note(Text(f"asking the planner {setting.planner}", "dim"))
+    plan = _planned(lambda: wait_for(lambda: engine.plan(goal, inputs=inputs)))
+    report = engine.check(plan)
+    _hand_out(screen, output, write_yaml(plan))
+    document = {
+        "plan": plan.to_json(),
+        "plan_digest": plan.digest,
+        "file": output,
+        "report": report.to_json(),
+    }
+    screen.document(document)
+    screen.note(render.report(report, "the plan"))
+    if output is not None:
+        screen.note(
+            Text.assemble("written to ", line(output), "; next: ", line(setting.command("review", output)))
+        )
+    return Code.DONE
+
+
+def _planned(ask: Callable[[], Plan]) -> Plan:
+    """The planner's plan; a planner that fails, or gives nothing usable, has failed: the input was not bad."""
+    try:
+        return ask()
+    except CannotPlan:
+        raise
+    except (CheckFailed, PlanUnreadable) as error:
+        findings = error.report.errors if isinstance(error, CheckFailed) else error.findings
+        said = "; ".join(str(finding) for finding in findings[:3])
+        raise Failed(f"the planner gave no plan that checks: {said}") from error
+    except ForeplanError:
+        raise
+    except Exception as error:
+        place = place_in(error)
+        where = f" ({place})" if place else ""
+        raise Failed(f"the planner failed: {type(error).__name__}: {error}{where}") from error
+
+
+def check(screen: Screen, setting: Setting, path: str) -> Code:
+    """Say everything that is wrong with a plan."""
+    plan, source = read_given_plan(path)
+    report = _located(setting.engine().check(plan), source)
+    screen.document(report.to_json())
+    screen.show(render.report(report, plain(source.name, 200)), important=not report.ok)
+    return Code.DONE if report.ok else Code.BAD_INPUT
+
+
+def _located(report: Report, source: Source) -> Report:
+    """The report with places; what is said of the whole plan has none."""
+    places = iter(source.located(f for f in report.findings if f.pointer))
+    return report._replace(findings=tuple(next(places) if f.pointer else f for f in report.findings))
+
+
+def review(screen: Screen, setting: Setting, given: Given, path: str, *, full: bool) -> Code:
+    """Show what a plan would do."""
+    plan, source = read_given_plan(path)
+    found = setting.engine().review(plan, inputs=given.read(plan))
+    screen.document(found.to_json())
+    screen.show(render.contents(found, full=full))
+    return Code.DONE if found.report.ok else _refuse(_located(found.report, source), source)
+
+
+def _refuse(report: Report, source: Source) -> Code:
+    raise Faulty(f"the plan in {plain(source.name, 200)} does not check", report.errors)
+
+
+def _checked(engine: Engine, plan: Plan, source: Source) -> None:
+    report = engine.check(plan)
+    if not report.ok:
+        _refuse(_located(report, source), source)
+
+
+def approve(
+    screen: Screen,
+    setting: Setting,
+    given: Given,
+    path: str,
+    *,
+    by: str | None,
+    scope: str,
+    expires_in: str | None,
+    output: str | None,
+    yes: bool,
+    full: bool,
+) -> Code:
+    """Show what a plan would do, ask, and write down the yes."""
+    allowed, lasts = _scope(scope), read_duration(expires_in)
+    plan, source = read_given_plan(path)
+    engine = setting.engine()
+    _checked(engine, plan, source)
+    inputs = given.read(plan)
+    found = engine.review(plan, inputs=inputs)
+    show = (
+        screen.show if output is not None else screen.note
+    )  # stdout is for the approval where it goes there
+    show(render.contents(found, full=full))
+    _agree(screen, found, yes=yes)
+    approval = engine.approve(plan, inputs=inputs, by=by or login_name(), scope=allowed, expires_in=lasts)
+    _hand_out(screen, output, approval.to_text())
+    screen.document({"approval": approval.to_json(), "file": output})
+    if output is not None:
+        screen.note(Text.assemble("approved by ", line(approval.by), "; written to ", line(output)))
+    return Code.DONE
+
+
+def _agree(screen: Screen, found: Review, *, yes: bool) -> None:
+    """A person says yes to what was shown, or said it before. Raises `NotApproved`."""
+    if yes:
+        return
+    if not screen.interactive:
+        raise NotApproved(
+            "not approved: there is no terminal to ask at; --yes says yes to what the review shows"
+        )
+    screen.err.print()
+    if not yes_or_no(screen, f"Approve plan {short_digest(found.plan_digest)}?"):
+        raise NotApproved("not approved")
+
+
+def _scope(word: str) -> Scope:
+    scopes = get_args(Scope)
+    if word not in scopes:
+        guess = did_you_mean(word, scopes) or f"; there are {', '.join(scopes)}"
+        raise BadInput(f"there is no scope '{plain(word, 60)}'{guess}")
+    return cast(Scope, word)
+
+
+def _hand_out(screen: Screen, output: str | None, text: str) -> None:
+    """A document to its file, or to stdout."""
+    if output is not None and output != "-":
+        write_file(output, text)
+    elif not screen.json:
+        screen.write(text)
+
+
+# ---------------------------------------------------------------------------------------------- running
+
+
+def run(
+    screen: Screen,
+    setting: Setting,
+    given: Given,
+    path: str,
+    *,
+    approval: str | None,
+    ask: bool,
+    by: str | None,
+    scope: str,
+    yes: bool,
+    full: bool,
+) -> Code:
+    """Run a plan to its end, or to where only people can go on."""
+    allowed = _scope(scope)
+    plan, source = read_given_plan(path)
+    inputs = given.read(plan)
+    approved = read_given_approval(approval)
+    who = by or login_name() if ask or screen.interactive else by or ""
+    with _Journal(setting.journal) as journal, View(screen) as view:
+        engine = setting.engine(journal, watch=view.watch, decide=_desk(screen, view, who))
+        _checked(engine, plan, source)
+        if approved is None:
+            approved = _approval_here(
+                screen, view, engine, plan, inputs, ask=ask, yes=yes, by=who, scope=allowed, full=full
+            )
+        return _driven(
+            screen,
+            setting,
+            view,
+            lambda: engine.run(plan, inputs=inputs, approval=approved),
+            full=full,
+        )
+
+
+def _approval_here(
+    screen: Screen,
+    view: View,
+    engine: Engine,
+    plan: Plan,
+    inputs: dict[str, Any] | None,
+    *,
+    ask: bool,
+    yes: bool,
+    by: str,
+    scope: Scope,
+    full: bool,
+) -> Approval | None:
+    """The yes of whoever sits here, if it was asked for; a plan that needs one and has none is refused."""
+    found = engine.review(plan, inputs=inputs)
+    if not ask:
+        if found.needs_approval:
+            reasons = "; ".join(found.approval[:3])
+            raise NotApproved(
+                f"this plan needs an approval ({reasons}): add --approve to see what it does and say yes here, "
+                "or give --approval FILE, which `foreplan approve` writes"
+            )
+        return None
+    with view.aside():
+        screen.note(render.contents(found, full=full))
+        _agree(screen, found, yes=yes)
+    return engine.approve(plan, inputs=inputs, by=by, scope=scope)
+
+
+def _desk(screen: Screen, view: View, by: str) -> Any:
+    return Desk(screen, view, by).decide if screen.interactive else None
+
+
+class _Journal:
+    """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
+
+    def __init__(self, path: str | None, *, existing: bool = False) -> None:
+        self._path = path
+        self._existing = existing
+        self._journal: SqliteJournal | None = None
+
+    def __enter__(self) -> SqliteJournal | None:
+        if self._path is not None:
+            try:
+                self._journal = SqliteJournal(self._path, existing=self._existing)
+            except JournalError as error:
+                raise BadInput(f"{error}{self._beside()}") from error
+        return self._journal
+
+    def __exit__(self, *_: object) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def _beside(self) -> str:
+        """A file of nearly that name, if there is none of this one."""
+        where = Path(self._path or "")
+        try:
+            return (
+                "" if where.exists() else did_you_mean(where.name, [p.name for p in where.parent.iterdir()])
+            )
+        except OSError:
+            return ""
+
+
+def _stored(path: str | None) -> _Journal:
+    if path is None:
+        raise BadInput(
+            "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
+        )
+    return _Journal(path, existing=True)
+
+
+def _driven(
+    screen: Screen, setting: Setting, view: View, drive: Callable[[], Coroutine[Any, Any, Run]], *, full: bool
+) -> Code:
+    """Let a run go on and tell how it ended; on Ctrl-C it has paused, and how to resume it is said."""
+    try:
+        ended = wait_for(drive)
+    except KeyboardInterrupt:
+        raise _interrupted(setting, view.progress.run) from None
+    view.__exit__()
+    screen.document(ended.to_json())
+    if screen.quiet:
+        screen.show(*telling.outcome_only(ended), important=True)
+    else:
+        screen.show(telling.account(ended, took=view.progress.took, full=full))
+    advice = _advice(setting, ended)
+    if advice:
+        screen.note(Text(), *map(line, advice))
+    return _code(ended)
+
+
+def _interrupted(setting: Setting, run: str) -> Interrupted:
+    if not run:
+        return Interrupted("interrupted before the run began; nothing was done")
+    if setting.journal is None:
+        return Interrupted(
+            f"interrupted: run {run} was kept in memory only and cannot be resumed; --journal FILE keeps runs",
+            run=run,
+        )
+    return Interrupted(
+        f"interrupted: run {run} has paused; go on with: {setting.command('resume', run)}", run=run
+    )
+
+
+def _advice(setting: Setting, ended: Run) -> list[str]:
+    """What to type next."""
+    if ended.state != "waiting":
+        return []
+    if setting.journal is None:
+        return ["The run was kept in memory only, so it ends here; with --journal FILE it can be resumed."]
+    if not ended.waiting:
+        return [f"Go on with: {setting.command('resume', ended.id)}"]
+    first = ended.waiting[0]
+    answers = [f"--decide {shlex.quote(f'{first.id}={first.options[0]}')}"] if first.options else []
+    return ["Answer, and go on, with:", "  " + " ".join([setting.command("resume", ended.id), *answers])]
+
+
+def _code(ended: Run) -> Code:
+    match ended.state:
+        case "done":
+            return Code.DONE
+        case "waiting" | "running":
+            return Code.NOT_APPROVED
+        case _:
+            return Code.FAILED
+
+
+def resume(
+    screen: Screen,
+    setting: Setting,
+    run_id: str,
+    decide: Iterable[str],
+    *,
+    by: str | None,
+    reason: str,
+    full: bool,
+) -> Code:
+    """Take up a run that was interrupted or waits."""
+    words = list(decide)
+    who = by or login_name() if words or screen.interactive else by or ""
+    answers = read_answers(words, who, reason)
+    with _stored(setting.journal) as journal, View(screen) as view:
+        assert journal is not None
+        for event in journal.events(run_id):
+            view.progress.take(event)
+        engine = setting.engine(journal, watch=view.watch, decide=_desk(screen, view, who))
+        return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
+
+
+def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
+    """End a run for good."""
+    with _stored(journal) as stored:
+        assert stored is not None
+        opened = next(stored.events(run_id), None)
+        contracts = getattr(opened, "contracts", {})
+        tools = [Tool.from_contract(contract) for contract in contracts.values()]
+        principal = getattr(opened, "principal", None)
+        host = {"principal": principal} if principal is not None else {}
+        Engine(Registry(*tools), journal=stored, **host).cancel(run_id)
+        ended = read_run(stored, run_id)
+    screen.document(ended.to_json())
+    screen.show(Text.assemble("run ", line(run_id), " is cancelled"))
+    return Code.DONE
+
+
+# ---------------------------------------------------------------------------------------------- looking back
+
+
+def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool) -> Code:
+    """A run as its journal tells it."""
+    with _stored(journal) as stored:
+        assert stored is not None
+        listed = list(stored.events(run_id))
+        found = read_run(stored, run_id)
+    if events:
+        screen.document({"run": run_id, "events": [encode(event) for event in listed]})
+        screen.show(telling.event_list(listed), important=True)
+    else:
+        screen.document(found.to_json())
+        screen.show(telling.account(found, took=_took(listed), full=full), important=True)
+        advice = _advice(Setting(tools="MODULE:REGISTRY", journal=journal), found)
+        if advice:
+            screen.note(Text(), *map(line, advice))
+    return Code.DONE
+
+
+def _took(events: list[Event]) -> float:
+    return events[-1].at - events[0].at if events else 0.0
+
+
+def runs(screen: Screen, journal: str | None) -> Code:
+    """The runs of a journal."""
+    with _stored(journal) as stored:
+        assert stored is not None
+        listed = stored.runs()
+    screen.document({"runs": [found._asdict() for found in listed]})
+    screen.show(telling.run_list(listed), important=True)
+    return Code.DONE
+
+
+def show_tools(screen: Screen, tools: str, name: str | None) -> Code:
+    """The tools there are, or all that is declared of one."""
+    registry = load_registry(tools)
+    listed = [registry[name]] if name is not None else list(registry)
+    screen.document({"tools": [tool.contract() for tool in listed]})
+    screen.show(render.tool_page(listed[0]) if name is not None else render.tools(listed), important=True)
+    return Code.DONE
+
+
+def show_diff(screen: Screen, old: str, new: str) -> Code:
+    """What one plan has that another has not."""
+    (before, _), (after, _) = read_given_plan(old), read_given_plan(new)
+    found = diff(before, after)
+    screen.document(found.to_json())
+    screen.show(render.changes(found), important=True)
+    return Code.DONE

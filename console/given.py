@@ -1,0 +1,196 @@
+"""What the command line says, as the engine wants it: plans, inputs, policies, principal, approval, answers, durations.
+
+Each function takes words and gives a value, or raises `BadInput` with a sentence that names the word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ..executor.runtime import Answer
+from ..planner.approvals import Approval, read_approval
+from ..planner.documents import Source, plan_from, read_document
+from ..planner.findings import Finding, PlanUnreadable, pointer_to
+from ..planner.inputs import settle_inputs
+from ..planner.plan import Plan
+from ..policies.errors import BadInput
+from ..policies.permissions import ANYONE, Principal
+from ..policies.policies import Policies
+from ..policies.text import did_you_mean, nearest
+from .files import read_file, read_text
+from .lines import plain
+from .screen import Faulty
+
+__all__ = [
+    "read_answers",
+    "read_duration",
+    "read_given_approval",
+    "read_given_plan",
+    "read_inputs",
+    "read_policies",
+    "read_principal",
+    "read_schema",
+]
+
+_Record = TypeVar("_Record", bound=BaseModel)
+
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def read_given_plan(path: str) -> tuple[Plan, Source]:
+    """The plan in a file, and the source, so that findings can be shown at their place."""
+    source = read_text(path, "the plan")
+    try:
+        return plan_from(source), source
+    except PlanUnreadable as error:
+        raise Faulty(f"the plan in {plain(source.name, 200)} cannot be read", error.findings) from None
+
+
+def read_inputs(plan: Plan, path: str | None, sets: Iterable[str]) -> dict[str, Any] | None:
+    """The inputs of a run: a file, then each `key=value` over it, checked. None where nothing is said."""
+    given: dict[str, Any] = {}
+    if path is not None:
+        given.update(_object(read_text(path, "the inputs").document, "the inputs", path))
+    for word in sets:
+        key, value = _pair(word, "--set", "key=value")
+        given[key] = _value(plan, key, value)
+    if path is None and not given:
+        return None
+    return settle_inputs(plan, given)
+
+
+def _value(plan: Plan, key: str, text: str) -> Any:
+    """A value as the plan's schema wants it: text where it says text, else JSON if it reads as JSON."""
+    properties = (plan.inputs or {}).get("properties", {})
+    schema = properties.get(key) if isinstance(properties, Mapping) else None
+    if isinstance(schema, Mapping) and schema.get("type") == "string":
+        return text
+    try:
+        return read_document(text, format="json")
+    except PlanUnreadable:
+        return text
+
+
+def _pair(word: str, option: str, form: str) -> tuple[str, str]:
+    key, sign, value = word.partition("=")
+    if not sign or not key:
+        raise BadInput(f"{option} takes {form}, not '{plain(word, 100)}'")
+    return key, value
+
+
+def _object(document: Any, what: str, path: str) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise BadInput(
+            f"{what} in {plain(path, 200)} must be an object (`key: value`), not {_kind(document)}"
+        )
+    return document
+
+
+def _kind(value: Any) -> str:
+    return {list: "a list", str: "text", bool: "true or false", type(None): "null"}.get(
+        type(value), "a number"
+    )
+
+
+def read_schema(path: str | None) -> dict[str, Any] | None:
+    """The JSON Schema of a plan's inputs."""
+    return None if path is None else _object(read_text(path, "the schema").document, "the schema", path)
+
+
+def read_policies(path: str | None) -> Policies:
+    """The rules in a file; an option that does not exist is named with the nearest one that does."""
+    return Policies() if path is None else _record(Policies, path, "the policies")
+
+
+def read_principal(word: str | None, permissions: Iterable[str]) -> Principal:
+    """On whose behalf: the id itself, or a file (`.yaml`, `.json`) with id, roles, permissions, attributes."""
+    if word is None:
+        who = ANYONE
+    elif word.endswith((".yaml", ".yml", ".json")):
+        who = _record(Principal, word, "the principal")
+    else:
+        who = Principal(id=word)
+    more = tuple(p for p in permissions if p not in who.permissions)
+    return who.model_copy(update={"permissions": (*who.permissions, *more)}) if more else who
+
+
+def read_given_approval(path: str | None) -> Approval | None:
+    """The approval in a file."""
+    return None if path is None else read_approval(read_file(path))
+
+
+def read_duration(word: str | None) -> float | None:
+    """Seconds from `90s`, `30m`, `24h`, `7d`."""
+    if word is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", word, re.ASCII)
+    if match is None or match[2] not in _UNITS or not float(match[1]):
+        raise BadInput(f"'{plain(word, 60)}' is no duration; write 90s, 30m, 24h or 7d")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def read_answers(words: Iterable[str], by: str, reason: str) -> dict[str, Answer]:
+    """Answers by the id of the question, from `ID=choice` and `ID=accept:JSON`."""
+    answers = {}
+    for word in words:
+        id_, said = _pair(word, "--decide", "ID=choice")
+        choice, _, value = said.partition(":")
+        if value and choice != "accept":
+            raise BadInput(f"only `accept` takes a value, not {plain(choice, 40)!r} in '{plain(word, 100)}'")
+        answers[id_] = Answer(choice, by, _accepted(value) if value else None, reason)
+    return answers
+
+
+def _accepted(text: str) -> Any:
+    try:
+        return read_document(text, format="json")
+    except PlanUnreadable as error:
+        raise BadInput(f"'{plain(text, 100)}' is no JSON: {error.findings[0].message}") from None
+
+
+# ---------------------------------------------------------------------------------------------- records from files
+
+
+def _record(model: type[_Record], path: str, what: str) -> _Record:
+    """A frozen record from a file; each thing that is wrong with it is a finding at its place."""
+    source = read_text(path, what)
+    _object(source.document, what, path)
+    try:
+        return model.model_validate(source.document)
+    except ValidationError as error:
+        findings = [_finding(model, e["loc"], e["type"], e["msg"]) for e in error.errors(include_url=False)]
+    raise Faulty(f"{what} in {plain(path, 200)} cannot be used", source.located(findings))
+
+
+def _finding(model: type[BaseModel], where: tuple[str | int, ...], kind: str, said: str) -> Finding:
+    spot = ".".join(map(str, where))
+    if kind == "extra_forbidden":
+        known = list(_fields(model, where[:-1]))
+        guess = did_you_mean(str(where[-1]), known) or f"; there are {', '.join(known)}"
+        near = nearest(str(where[-1]), known, most=1)
+        message = f"there is no option {plain(spot, 100)!r}{guess}"
+        return Finding(
+            "unknown_property", "error", pointer_to(*where), message, f"write {near[0]}" if near else ""
+        )
+    if kind == "missing":
+        return Finding(
+            "missing_property", "error", pointer_to(*where[:-1]), f"{plain(spot, 100)!r} is missing"
+        )
+    return Finding(
+        "wrong_property", "error", pointer_to(*where), f"{plain(spot, 100)!r}: {said[:1].lower()}{said[1:]}"
+    )
+
+
+def _fields(model: type[BaseModel], where: tuple[str | int, ...]) -> Mapping[str, Any]:
+    """The fields of the record that a place lies in."""
+    for part in where:
+        field = model.model_fields.get(str(part))
+        inner = field.annotation if field is not None else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return {}
+        model = inner
+    return model.model_fields

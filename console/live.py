@@ -1,0 +1,418 @@
+"""How a run comes along, while it does: a fold over its events, and two ways to show what it has gathered.
+
+    watch(event) --> Progress.take --> Tally of each step
+                                          |
+         terminal   View: drawn anew a few times a second by rich's own thread, gone at the end
+         otherwise  View: a line on stderr now and then, ever more seldom
+
+Taking an event is a few additions; drawing is never done per event. What cannot be drawn is not drawn: a stream that is
+gone, or too narrow, must not touch the run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from ..executor import events as e
+from ..executor.events import Event, Outcome, path_text
+from ..planner.plan import Plan, Step
+from ..policies.effect import Effect
+from ..policies.errors import ForeplanError
+from ..policies.expressions import compile_template
+from ..policies.policies import Policies
+from ..policies.retry import wait_before
+from .lines import NAME, Cell, count, joined, line, seconds
+from .screen import Screen
+
+__all__ = ["Progress", "Tally", "View"]
+
+_FRAMES = 8
+"""Drawings a second: enough to see that it moves, a few milliseconds each."""
+_ROWS = 8
+"""Steps that are shown at once; the others are counted."""
+_BAR = 24
+
+
+class Tally:
+    """One step: how many of its calls there are, are open, have ended, and how."""
+
+    __slots__ = ("_stops", "_whole", "ended", "fans_out", "open", "retries", "total")
+
+    def __init__(self, step: Step) -> None:
+        self.fans_out = step.has("each") and step.tool is not None
+        self.total: int | None = None if self.fans_out else 1
+        self.open: set[e.Path] = set()
+        self.retries = 0
+        self.ended: Counter[Outcome] = Counter()
+        self._stops = step.on_failure == "stop"
+        self._whole = False
+
+    @property
+    def done(self) -> int:
+        """Calls or items that have ended."""
+        return self.ended.total()
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of it is to come: items that were never begun when one failed are not counted."""
+        stopped = self._stops and bool(self.ended[Outcome.FAILED]) and not self.open
+        return self._whole or self.done == self.total or stopped
+
+    def end(self, path: e.Path, outcome: Outcome) -> None:
+        """One item, or the step as a whole, has ended."""
+        self.open.discard(path)
+        self.ended[outcome] += 1
+        self._whole = len(path) == 1
+
+
+class Progress:
+    """What the events of one run add up to. Feed it with `take`, also with those of an earlier process."""
+
+    def __init__(self) -> None:
+        self.run = ""
+        self.goal = ""
+        self.plan: Plan | None = None
+        self.tallies: dict[str, Tally] = {}
+        self.failures: Counter[str] = Counter()
+        self.calls = 0
+        self.retries = 0
+        self.replans = 0
+        self.asked: dict[str, e.DecisionAsked] = {}
+        self.opened_at = 0.0
+        self.at = 0.0
+        self.finished = False
+        self._policies = Policies()
+        self._effects: dict[str, Effect] = {}
+        self._sizes: dict[str, Any] = {}
+        self._steps: dict[str, Step] = {}
+        self._scope: dict[str, Any] = {}
+        self._wanted: frozenset[str] = frozenset()
+
+    @property
+    def settled(self) -> int:
+        """Steps that have ended."""
+        return sum(tally.settled for tally in list(self.tallies.values()))
+
+    @property
+    def took(self) -> float:
+        """Seconds from the first event to the last."""
+        return self.at - self.opened_at
+
+    @property
+    def under_way(self) -> list[tuple[str, Tally]]:
+        """Steps with calls open, or fanned out and not at their end."""
+        return [(id, t) for id, t in list(self.tallies.items()) if t.open or (t.done and not t.settled)]
+
+    def sources(self, asked: e.DecisionAsked) -> Mapping[str, Any]:
+        """The templates of the arguments that a question shows values of."""
+        step = self._steps.get(str(asked.path[0])) if asked.path else None
+        return step.args if step is not None else {}
+
+    def take(self, event: Event) -> None:
+        """Add one event."""
+        self.at = event.at
+        take = self._TAKE.get(type(event))
+        if take is not None:
+            take(self, event)
+
+    # ------------------------------------------------------------------------------------------ one event each
+
+    def _opened(self, event: e.RunOpened) -> None:
+        self.run, self.opened_at = event.run, event.at
+        self._policies = event.policies
+        self._effects = {name: Effect(contract["effect"]) for name, contract in event.contracts.items()}
+        self._scope = {"inputs": event.inputs, "run": {"id": event.run, "started_at": event.at}}
+
+    def _accepted(self, event: e.PlanAccepted) -> None:
+        self.plan, self.goal = event.plan, event.plan.goal
+        self._add(event.plan.steps)
+
+    def _patched(self, event: e.PatchAccepted) -> None:
+        self.replans += 1
+        for id_ in (*event.patch.drop, *(step.replaces for step in event.patch.add if step.replaces)):
+            self.tallies.pop(id_, None)
+        self._add(event.patch.add)
+
+    def _add(self, steps: Iterable[Step]) -> None:
+        """Steps join; the values that their `each` reads are kept from now on."""
+        for step in steps:
+            self.tallies[step.id] = Tally(step)
+            self._steps[step.id] = step
+            if step.has("each"):
+                self._sizes[step.id] = _template(step.each)
+        names = [t.names for t in self._sizes.values() if t is not None]
+        self._wanted = frozenset().union(*names) - {"inputs", "run"}
+
+    def _admitted(self, event: e.CallAdmitted) -> None:
+        self.calls += 1
+        tally = self.tallies.get(str(event.path[0]))
+        if tally is not None:
+            tally.open.add(event.path)
+            if tally.total is None:
+                tally.total = self._size(str(event.path[0]))
+
+    def _size(self, id_: str) -> int | None:
+        """How many items an `each` has; None where that cannot be told from here."""
+        template = self._sizes.pop(id_, None)
+        try:
+            items = template.evaluate(self._scope) if template is not None else None
+        except ForeplanError:
+            return None
+        return len(items) if isinstance(items, list) else None
+
+    def _call_settled(self, event: e.CallSettled) -> None:
+        tally = self.tallies.get(str(event.path[0]))
+        if tally is None:
+            return
+        if event.outcome is Outcome.CANCELLED or event.outcome is Outcome.UNKNOWN:
+            return
+        if event.failure is not None and self._goes_on(event, str(event.path[0])):
+            tally.retries += 1
+            self.retries += 1
+            return
+        self._end(event.path, event.outcome, event.value)
+        if event.failure is not None:
+            self.failures[event.failure.kind.value] += 1
+
+    def _goes_on(self, event: e.CallSettled, id_: str) -> bool:
+        """Whether this attempt is followed by another, by the same arithmetic that decides it."""
+        failure = event.failure
+        effect = self._effects.get(self._steps[id_].tool or "", Effect.ACTS)
+        if failure is None or not event.attempt:
+            return False
+        if failure.code == "interrupted" and effect.repeatable:
+            return True
+        retry = self._policies.retry
+        return wait_before(retry, event.attempt, failure=failure, effect=effect, dice=event.dice) is not None
+
+    def _value_settled(self, event: e.ValueSettled) -> None:
+        self._end(event.path, event.outcome, event.value)
+        if event.failure is not None:
+            self.failures[event.failure.kind.value] += 1
+
+    def _end(self, path: e.Path, outcome: Outcome, value: Any) -> None:
+        id_ = str(path[0])
+        tally = self.tallies.get(id_)
+        if tally is not None:
+            tally.end(path, outcome)
+        if id_ in self._wanted:
+            self._keep(id_, path, value)
+
+    def _keep(self, id_: str, path: e.Path, value: Any) -> None:
+        """Remember a value that the `each` of another step reads."""
+        if len(path) == 1:
+            self._scope[id_] = value
+            return
+        kept, index = self._scope.setdefault(id_, []), int(path[1])
+        kept.extend([None] * (index + 1 - len(kept)))
+        kept[index] = value
+
+    def _asked(self, event: e.DecisionAsked) -> None:
+        self.asked[event.id] = event
+
+    def _made(self, event: e.DecisionMade) -> None:
+        asked = self.asked.pop(event.id, None)
+        if asked is not None and asked.path and event.choice in ("reject", "accept", "fail"):
+            ok = event.choice == "accept"
+            self._end(asked.path, Outcome.OK if ok else Outcome.FAILED, event.value)
+            if not ok:
+                self.failures["permission" if event.choice == "reject" else "timeout"] += 1
+
+    def _ended(self, event: e.RunClosed | e.RunPaused) -> None:
+        self.finished = True
+
+    def _resumed(self, event: e.RunResumed) -> None:
+        self.finished = False
+
+    _TAKE: Mapping[type[Event], Callable[..., None]] = {
+        e.RunOpened: _opened,
+        e.PlanAccepted: _accepted,
+        e.PatchAccepted: _patched,
+        e.CallAdmitted: _admitted,
+        e.CallSettled: _call_settled,
+        e.ValueSettled: _value_settled,
+        e.DecisionAsked: _asked,
+        e.DecisionMade: _made,
+        e.RunPaused: _ended,
+        e.RunClosed: _ended,
+        e.RunResumed: _resumed,
+    }
+
+
+def _template(value: Any) -> Any:
+    try:
+        return compile_template(value)
+    except ForeplanError:
+        return None
+
+
+# ---------------------------------------------------------------------------------------------- pictures
+
+
+def summary(progress: Progress, elapsed: float) -> Text:
+    """`3 of 8 steps  ·  124 calls  ·  2 failed (business)  ·  1 retry  ·  12 s`."""
+    parts: list[Text | str] = [f"{progress.settled:,} of {count(len(progress.tallies), 'step')}"]
+    parts.append(count(progress.calls, "call"))
+    if progress.failures:
+        kinds = ", ".join(
+            f"{n:,} {kind}" if len(progress.failures) > 1 else kind for kind, n in progress.failures.items()
+        )
+        parts.append(Text(f"{progress.failures.total():,} failed ({kinds})", "red"))
+    if progress.retries:
+        parts.append(Text(count(progress.retries, "retry", "retries"), "yellow"))
+    if progress.replans:
+        parts.append(Text(count(progress.replans, "re-plan"), "yellow"))
+    if progress.asked:
+        parts.append(Text(count(len(progress.asked), "question"), "bold yellow"))
+    parts.append(seconds(elapsed))
+    return joined(parts)
+
+
+def picture(progress: Progress, elapsed: float, *, ascii_only: bool = False) -> RenderableType:
+    """The steps under way, each on a line, and the sum."""
+    shown = progress.under_way
+    width = max((len(id_) for id_, _ in shown[:_ROWS]), default=0)
+    rows = [_row(id_, tally, min(width, NAME), ascii_only) for id_, tally in shown[:_ROWS]]
+    if len(shown) > _ROWS:
+        rows.append(Text(f"  and {count(len(shown) - _ROWS, 'more step')}", "dim"))
+    return Group(*rows, summary(progress, elapsed))
+
+
+def _row(id_: str, tally: Tally, width: int, ascii_only: bool) -> Text:
+    name = line(id_, limit=NAME)
+    name.pad_right(max(0, width - len(name)))
+    parts: list[Cell] = ["  ", name, "  "]
+    if tally.fans_out:
+        parts += [
+            _bar(tally, ascii_only),
+            f"  {tally.done:,}" + (f"/{tally.total:,}" if tally.total is not None else ""),
+        ]
+    failed = tally.ended[Outcome.FAILED]
+    if failed:
+        parts += [Text(f"  {failed:,} failed", "red")]
+    if tally.retries:
+        parts += [Text(f"  {count(tally.retries, 'retry', 'retries')}", "yellow")]
+    return Text.assemble(*parts)
+
+
+def _bar(tally: Tally, ascii_only: bool) -> Text:
+    full, rest = ("#", "-") if ascii_only else ("━", "━")
+    filled = round(_BAR * tally.done / tally.total) if tally.total else 0
+    return Text.assemble((full * filled, "green"), (rest * (_BAR - filled), "bright_black"))
+
+
+# ---------------------------------------------------------------------------------------------- the view
+
+
+class View:
+    """Shows the progress of one run on stderr, as a context manager; `watch` is for the engine.
+
+    It never raises into the run: where nothing can be shown any more, nothing is.
+    """
+
+    def __init__(self, screen: Screen, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.progress = Progress()
+        self._screen = screen
+        self._console: Console = screen.err
+        self._clock = clock
+        self._began = clock()
+        self._live: Live | None = None
+        self._silent = screen.quiet
+        self._next = 2.0
+        self._wait = 2.0
+
+    def watch(self, event: Event) -> None:
+        """Take an event of the run."""
+        self.progress.take(event)
+        if self._live is None and not self._silent:
+            self._speak(event)
+
+    def __enter__(self) -> View:
+        if not self._silent and self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(
+                console=self._console,
+                get_renderable=self._picture,
+                refresh_per_second=_FRAMES,
+                transient=True,
+                redirect_stdout=True,
+                redirect_stderr=True,
+                vertical_overflow="crop",
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            self._quietly(live.stop)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Clear the picture away while a person is asked something, then go on."""
+        live, self._live = self._live, None
+        if live is None:
+            yield
+            return
+        self._quietly(live.stop)
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+    def _picture(self) -> RenderableType:
+        return picture(
+            self.progress, self._elapsed(), ascii_only=not self._console.encoding.startswith("utf")
+        )
+
+    def _elapsed(self) -> float:
+        return self._clock() - self._began
+
+    def _speak(self, event: Event) -> None:
+        """Plain lines: the start, what a person should know at once, and a sum now and then."""
+        told = _announcement(event, self.progress)
+        elapsed = self._elapsed()
+        if told:
+            self._say(line(told))
+        elif elapsed >= self._next and not self.progress.finished:
+            self._wait = min(self._wait * 1.5, 60.0)
+            self._next = elapsed + self._wait
+            self._say(summary(self.progress, elapsed))
+
+    def _say(self, text: Text) -> None:
+        self._quietly(lambda: self._console.print(text, soft_wrap=True))
+
+    def _quietly(self, function: Callable[[], None]) -> None:
+        try:
+            function()
+        except (OSError, ValueError):
+            self._silent = True
+
+
+def _announcement(event: Event, progress: Progress) -> str:
+    match event:
+        case e.PlanAccepted():
+            return f"run {progress.run}: {count(len(event.plan.steps), 'step')}"
+        case e.RunResumed():
+            return f"run {progress.run} goes on"
+        case e.PatchAccepted():
+            return f"planned anew: {', '.join(_said(step) for step in event.patch.add) or 'steps dropped'}"
+        case e.PatchRefused():
+            return f"a patch was refused by {event.by}"
+        case e.DecisionAsked():
+            return f"a person is asked: {event.id}"
+        case e.CallSettled(outcome=Outcome.UNKNOWN):
+            return f"{path_text(event.path)} may have acted, and nobody knows"
+        case _:
+            return ""
+
+
+def _said(step: Step) -> str:
+    return f"{step.id} in place of {step.replaces}" if step.replaces else step.id

@@ -1,0 +1,374 @@
+"""Plans as people read them: findings, review, diff, tools.
+
+A review tells what cannot be taken back first and whole, then every call in the order of the waves. No text of a plan, a
+tool or a file is markup, and none is shown before `safe_text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ..planner.findings import Finding, Report, Severity
+from ..planner.reviewing import Change, Diff, Planned, Review, spell
+from ..policies.effect import Effect
+from ..registry.tools import Tool
+from .lines import (
+    NAME,
+    VALUE,
+    block,
+    clipped,
+    columns,
+    count,
+    heading,
+    indented,
+    joined,
+    line,
+    padded,
+    plain,
+    seconds,
+    short_digest,
+    stacked,
+    value_text,
+)
+
+__all__ = ["changes", "contents", "faults", "findings", "report", "tool_page", "tools"]
+
+_SEVERITIES: Mapping[Severity, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
+_EFFECTS: Mapping[Effect | None, str] = {
+    Effect.READS: "green",
+    Effect.WRITES: "yellow",
+    Effect.ACTS: "bold red",
+}
+
+# ---------------------------------------------------------------------------------------------- findings
+
+
+def report(found: Report, name: str) -> RenderableType:
+    """What a check found in the plan called `name`: the findings, then how many of each."""
+    if not found.findings:
+        return Text.assemble(line(name), " checks: nothing to say")
+    return stacked(findings(found.findings, name), Text(), _summary(found, name))
+
+
+def faults(title: str, found: Iterable[Finding]) -> RenderableType:
+    """A document that cannot be used, and why."""
+    return stacked(line(f"foreplan: {title}", "red"), Text(), findings(found))
+
+
+def findings(found: Iterable[Finding], name: str = "") -> RenderableType:
+    """Each finding with its place, its excerpt and what to write instead; errors first."""
+    order = list(_SEVERITIES)
+    ranked = sorted(found, key=lambda f: order.index(f.severity))
+    return Group(*[part for finding in ranked for part in (_finding(finding, name), Text())][:-1])
+
+
+def _finding(finding: Finding, name: str) -> RenderableType:
+    head = Text.assemble(
+        (finding.severity, _SEVERITIES[finding.severity]),
+        "  ",
+        (_place(finding, name), ""),
+        "  ",
+        (plain(finding.code), "dim"),
+    )
+    source = block(finding.excerpt, "dim") if finding.excerpt else None
+    advice = (
+        Text.assemble(("  suggestion: ", "dim"), clipped(finding.suggestion, VALUE))
+        if finding.suggestion
+        else None
+    )
+    return stacked(head, indented(block(finding.message, limit=2000)), source, advice)
+
+
+def _place(finding: Finding, name: str) -> str:
+    """`plan.yaml:17:11`, which terminals and editors can follow."""
+    if finding.line is not None:
+        parts = (plain(name, 200), finding.line, finding.column)
+        return ":".join(str(part) for part in parts if part)
+    return plain(finding.pointer, 60) or plain(name, 200) or "the plan"
+
+
+def _summary(found: Report, name: str) -> Text:
+    numbers = {severity: sum(f.severity == severity for f in found.findings) for severity in _SEVERITIES}
+    said = [count(n, severity) for severity, n in numbers.items() if n and severity != "info"]
+    notes = [count(numbers["info"], "note")] if numbers["info"] else []
+    verdict = "checks" if found.ok else "does not check"
+    return Text.assemble(line(name), f" {verdict}: ", ", ".join([*said, *notes]))
+
+
+# ---------------------------------------------------------------------------------------------- review
+
+
+def contents(review: Review, *, full: bool = False) -> RenderableType:
+    """Everything a plan would do, for the person who is to say yes or no."""
+    limit = None if full else VALUE
+    return stacked(
+        _title(review),
+        *_errors(review),
+        *_section("Cannot be taken back", _irreversible(review, limit), "bold red"),
+        *_section("Steps", _steps(review, limit)),
+        *_section("In all", [_totals(review, limit)]),
+        *_section("Approval", [_approval(review)]),
+        *_section("Warnings", [findings(review.report.warnings)] if review.report.warnings else [], "yellow"),
+    )
+
+
+def _title(review: Review) -> RenderableType:
+    facts = [
+        f"plan {short_digest(review.plan_digest)}",
+        f"{count(len(review.steps), 'step')} in {count(len(review.waves), 'wave')}",
+        f"calls: {plain(review.calls.text, 200)}",
+    ]
+    return stacked(block(review.goal or "(no goal is stated)", "bold", 2000), joined(facts))
+
+
+def _section(title: str, parts: Iterable[RenderableType], style: str = "bold") -> Iterator[RenderableType]:
+    listed = list(parts)
+    if listed:
+        yield Text()
+        yield heading(title, style)
+        for part in listed:
+            yield indented(part)
+
+
+def _errors(review: Review) -> Iterator[RenderableType]:
+    if not review.report.ok:
+        yield from _section(
+            "This plan has errors and will not run", [findings(review.report.errors)], "bold red"
+        )
+
+
+def _irreversible(review: Review, limit: int | None) -> Iterator[RenderableType]:
+    steps = [step for step in review.steps if step.id in review.irreversible]
+    heads = padded(
+        [[line(s.id, "bold", NAME), line(s.tool or "", limit=NAME), Text(_calls(s))] for s in steps]
+    )
+    for step, head in zip(steps, heads, strict=True):
+        yield head
+        yield indented(stacked(*_arguments(step, limit), *_facts(step)))
+
+
+def _steps(review: Review, limit: int | None) -> Iterator[RenderableType]:
+    """Every step in the order of the waves; what is told above in full is not told again."""
+    steps = sorted(review.steps, key=lambda step: step.wave)
+    for step, head in zip(steps, padded(_head(step) for step in steps), strict=True):
+        yield head
+        if step.id not in review.irreversible:
+            yield indented(stacked(*_arguments(step, limit), *_facts(step)), 4)
+
+
+def _head(step: Planned) -> list[Text]:
+    does = line(step.tool, limit=NAME) if step.tool is not None else Text("value", "dim")
+    effect = Text(step.effect.value if step.effect else "", _EFFECTS.get(step.effect, ""))
+    told = "  see above" if step.effect is Effect.ACTS else ""
+    return [
+        Text(f"{step.wave + 1:>2}", "dim"),
+        line(step.id, "bold", NAME),
+        does,
+        effect,
+        Text(_calls(step) + told, "dim"),
+    ]
+
+
+def _arguments(step: Planned, limit: int | None) -> Iterator[RenderableType]:
+    """One line for each argument: what it will be, and where it comes from."""
+    if step.tool is None:
+        yield Text(clipped(spell(step.value), limit))
+    for name, template in step.args.items():
+        known = step.resolved is not None and name in step.resolved
+        said = clipped(spell(template), limit)
+        told = value_text(step.resolved[name], limit) if known and step.resolved is not None else said
+        source = Text(f"   from {said}", "dim") if told != said else Text()
+        yield Text.assemble(line(name, limit=NAME), (" = ", "dim"), Text(told), source)
+
+
+def _facts(step: Planned) -> Iterator[Text]:
+    facts = [Text(fact, style) for fact, style in _said_of(step)]
+    if facts:
+        yield joined(facts)
+
+
+def _said_of(step: Planned) -> Iterator[tuple[str, str]]:
+    if step.item is not None:
+        yield f"for each {plain(step.item, NAME)} of {clipped(spell(step.each), VALUE)}", "dim"
+    if step.when is not None:
+        yield f"only when {clipped(spell(step.when), VALUE)}", "dim"
+    if step.asks:
+        yield "a person is asked at each call", "yellow"
+    if step.permissions:
+        yield f"needs {', '.join(plain(p, NAME) for p in step.permissions)}", "dim"
+    if step.lacking:
+        yield f"lacks {', '.join(plain(p, NAME) for p in step.lacking)}", "bold red"
+    if step.on_failure == "skip":
+        yield "a failure is skipped", "dim"
+    if step.replaces:
+        yield f"replaces {plain(step.replaces, NAME)}", "dim"
+    if step.tool is not None:
+        yield f"at most {seconds(step.timeout)} a try" if step.timeout else "no time limit", "dim"
+
+
+def _calls(step: Planned) -> str:
+    """`1 call`, `up to 3 calls`, `n calls`."""
+    _, most, text = step.calls
+    if step.tool is None:
+        return ""
+    if most is None:
+        return "n calls"
+    return "1 call" if text == "1" else f"{plain(text, 40)} {'call' if most == 1 else 'calls'}"
+
+
+def _totals(review: Review, limit: int | None) -> RenderableType:
+    rows: list[tuple[str, str]] = []
+    if review.effects:
+        rows.append(
+            ("calls", "; ".join(f"{name} {plain(n.text, 200)}" for name, n in review.effects.items()))
+        )
+    if review.permissions:
+        rows.append(("permissions", ", ".join(plain(p, NAME) for p in review.permissions)))
+    rows.append(("time", _time(review)))
+    rows.extend(_inputs(review, limit))
+    if review.output is not None:
+        rows.append(("output", clipped(spell(review.output), limit)))
+    return columns([[Text(name, "dim"), Text(said)] for name, said in rows])
+
+
+def _time(review: Review) -> str:
+    typical, most = review.seconds
+    said = [f"about {seconds(typical)}"] if typical else []
+    said.append(
+        f"at most {seconds(most)} if nothing is tried again" if most is not None else "no bound is known"
+    )
+    if len(review.critical) > 1:
+        shown = [plain(id, NAME) for id in review.critical[:6]] + (["…"] if len(review.critical) > 6 else [])
+        said.append(f"longest chain {' > '.join(shown)}")
+    return "; ".join(said)
+
+
+def _inputs(review: Review, limit: int | None) -> Iterator[tuple[str, str]]:
+    for name, value in (review.given or {}).items():
+        yield "input", f"{plain(name, NAME)} = {value_text(value, limit)}"
+    if review.given is None and review.inputs:
+        names = [plain(name, NAME) for name in review.inputs.get("properties", {})]
+        yield "inputs", f"{', '.join(names)} (not given yet)"
+
+
+def _approval(review: Review) -> RenderableType:
+    if not review.needs_approval:
+        return Text("not needed")
+    return Group(*[line(f"needed: {reason}", limit=200) for reason in review.approval])
+
+
+# ---------------------------------------------------------------------------------------------- diff
+
+
+def changes(found: Diff) -> RenderableType:
+    """What another revision of a plan keeps, adds, removes and changes."""
+    if found.empty:
+        return Text("the plans are the same")
+    numbers = {"kept": found.kept, "added": found.added, "removed": found.removed, "changed": found.changed}
+    summary = ", ".join(f"{len(ids)} {word}" for word, ids in numbers.items() if ids)
+    return stacked(
+        *[Text.assemble(("+ ", "green"), line(id, limit=NAME)) for id in found.added],
+        *[Text.assemble(("- ", "red"), line(id, limit=NAME)) for id in found.removed],
+        *[_changed(id, found.changed[id]) for id in found.changed],
+        *[_changed("the plan", found.plan)] * bool(found.plan),
+        Text(f"steps: {summary}" if summary else "steps: none differs", "dim"),
+    )
+
+
+def _changed(name: str, found: Iterable[Change]) -> RenderableType:
+    head = Text.assemble(("~ ", "yellow"), line(name, limit=NAME))
+    rows = [[line(c.field, "dim", NAME), Text(_before_and_after(c.old, c.new))] for c in found]
+    return stacked(head, indented(columns(rows), 4))
+
+
+def _before_and_after(old: Any, new: Any) -> str:
+    said = [clipped(spell(v), VALUE) if v is not None else "(not said)" for v in (old, new)]
+    return f"{said[0]} -> {said[1]}"
+
+
+# ---------------------------------------------------------------------------------------------- tools
+
+
+def tools(listed: Iterable[Tool]) -> RenderableType:
+    """One line for each tool: what it does to the world, and what for."""
+    rows = [
+        [
+            line(tool.name, "bold", NAME),
+            Text(tool.effect.value, _EFFECTS[tool.effect]),
+            line(_first_line(tool.description), limit=200),
+        ]
+        for tool in listed
+    ]
+    return columns(rows) if rows else Text("there is no tool")
+
+
+def tool_page(tool: Tool) -> RenderableType:
+    """All that is declared of one tool."""
+    head = columns([[line(tool.name, "bold", NAME), Text(tool.effect.value, _EFFECTS[tool.effect])]])
+    return stacked(
+        head,
+        indented(block(tool.description, limit=4000)),
+        *_section("Arguments", _properties(tool.input.document)),
+        *_section(
+            "Result", [line(_shape(tool.output.document), limit=200)] if tool.output is not None else []
+        ),
+        *_section("Rules", [columns([[Text(n, "dim"), line(said)] for n, said in _rules(tool)])]),
+    )
+
+
+def _properties(schema: Mapping[str, Any]) -> Iterator[RenderableType]:
+    needed = schema.get("required", [])
+    properties = schema.get("properties", {})
+    rows = [
+        [
+            line(name, limit=NAME),
+            line(_shape(part), "dim", 60),
+            Text("" if name in needed else "optional", "dim"),
+            line(part.get("description", "") if isinstance(part, Mapping) else "", limit=400),
+        ]
+        for name, part in properties.items()
+    ]
+    yield columns(rows) if rows else Text("none", "dim")
+
+
+def _shape(schema: Any) -> str:
+    """A JSON Schema in a few words."""
+    if not isinstance(schema, Mapping):
+        return "anything"
+    match schema:
+        case {"enum": list(values)}:
+            return " | ".join(value_text(v, 40) for v in values[:6])
+        case {"type": "array", "items": items}:
+            return f"list of {_shape(items)}"
+        case {"type": "object", "properties": Mapping() as parts}:
+            return "{" + ", ".join(list(parts)[:8]) + "}"
+        case {"type": str(kind)}:
+            return kind
+        case {"type": list(kinds)}:
+            return " | ".join(map(str, kinds))
+        case {"$ref": str(name)}:
+            return name.rpartition("/")[2]
+        case {"anyOf": list(kinds)}:
+            return " | ".join(map(_shape, kinds[:6]))
+        case _:
+            return "anything"
+
+
+def _rules(tool: Tool) -> Iterator[tuple[str, str]]:
+    yield "permissions", ", ".join(tool.permissions) or "none"
+    yield (
+        "approval",
+        {True: "needed", False: "as the policy says", "each": "asked at each call"}[tool.requires_approval],
+    )
+    limit = "as the policy says" if tool.timeout_unset else f"{tool.timeout:g} s" if tool.timeout else "none"
+    yield "time limit", limit
+    if tool.version:
+        yield "version", tool.version
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

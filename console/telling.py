@@ -1,0 +1,331 @@
+"""Runs as people read them: how one ended, what failed and what to do next, its events, the list of runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ..executor import events as e
+from ..executor.events import DecisionAsked, Event, Outcome, RunState, path_text
+from ..executor.journal import RunLine
+from ..executor.run import Run, StepResult
+from ..planner.reviewing import spell
+from ..policies.failures import Failure, Happened, Kind
+from .lines import (
+    NAME,
+    VALUE,
+    block,
+    clipped,
+    columns,
+    count,
+    heading,
+    indented,
+    joined,
+    line,
+    plain,
+    seconds,
+    stacked,
+    value_text,
+)
+
+__all__ = ["NEXT", "account", "event_list", "fate", "outcome_only", "question", "questions", "run_list"]
+
+_STATES: Mapping[RunState, str] = {
+    "done": "bold green",
+    "failed": "bold red",
+    "stopped": "bold red",
+    "waiting": "bold yellow",
+    "running": "bold",
+}
+_OUTCOMES: Mapping[Outcome | None, str] = {
+    Outcome.OK: "green",
+    Outcome.FAILED: "red",
+    Outcome.UNKNOWN: "bold yellow",
+    Outcome.SKIPPED: "dim",
+    Outcome.BLOCKED: "yellow",
+    Outcome.CANCELLED: "yellow",
+    None: "dim",
+}
+
+NEXT: Mapping[Kind, str] = {
+    Kind.BAD_ARGS: "mend the arguments in the plan, or give a planner that can (--planner)",
+    Kind.PERMISSION: "run it as someone who may (--principal, --permission), or find another way",
+    Kind.TIMEOUT: "run it again later, or give the tool more time",
+    Kind.NETWORK: "run it again when the other side answers",
+    Kind.BUSINESS: "the tool says no: change the plan or the data",
+}
+"""What a person can do about failures of each kind, once retries and re-plans are over."""
+
+_PATHS = 4
+_MESSAGES = 3
+_LINES = 40
+
+# ---------------------------------------------------------------------------------------------- a run
+
+
+def account(run: Run, *, took: float | None = None, full: bool = False) -> RenderableType:
+    """What happened in a run: its state, each step, failures by kind, the output."""
+    limit = None if full else VALUE
+    parts: list[RenderableType] = [_verdict(run, took)]
+    if run.message and run.state != "done":
+        parts.append(block(run.message, limit=2000))
+    parts += _titled(
+        "Steps", columns([_step(step, run) for step in run.steps.values()]) if run.steps else None
+    )
+    parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)
+    parts += _titled("Questions", questions(run.waiting, limit) if run.waiting else None)
+    parts += _titled("Output", _output(run, limit) if run.output is not None else None)
+    return stacked(*parts)
+
+
+def outcome_only(run: Run) -> list[RenderableType]:
+    """The output of a run that is done; of any other, what became of it."""
+    if run.state != "done":
+        return [Text.assemble(fate(run), ": ", line(run.message, limit=2000))]
+    return [_output(run, None)] if run.output is not None else []
+
+
+def fate(run: Run) -> str:
+    """`done`, or `stopped (budget)`."""
+    return f"{run.state} ({run.reason})" if run.reason and run.state == "stopped" else run.state
+
+
+def _verdict(run: Run, took: float | None) -> Text:
+    facts: list[Text | str] = [Text(fate(run), _STATES[run.state]), line(run.id)]
+    if took is not None:
+        facts.append(seconds(took))
+    facts.append(count(run.tool_calls, "call"))
+    if run.replans:
+        facts.append(count(run.replans, "re-plan"))
+    return joined(facts)
+
+
+def _titled(title: str, part: RenderableType | None) -> list[RenderableType]:
+    return [] if part is None else [Text(), heading(title), indented(part)]
+
+
+def _step(step: StepResult, run: Run) -> list[RenderableType]:
+    style = "dim" if step.replaced else ""
+    planned = run.plan.by_id.get(step.id) if run.plan is not None else None
+    fans_out = planned is not None and planned.has("each")
+    return [
+        line(step.id, style, NAME),
+        line(step.tool or "value", style if step.tool else "dim", NAME),
+        Text(step.outcome.value if step.outcome else "not run", _OUTCOMES[step.outcome]),
+        line("; ".join(_remarks(step, fans_out)), "dim", 200),
+    ]
+
+
+def _remarks(step: StepResult, fans_out: bool) -> Iterator[str]:
+    if step.replaced:
+        yield "replaced"
+    if step.items or (fans_out and isinstance(step.value, list)):
+        size = len(step.value) if isinstance(step.value, list) else len(step.items)
+        ended = Counter(item.outcome.value if item.outcome else "not run" for item in step.items)
+        yield ", ".join(
+            [f"{size - len(step.items)} of {size} ok", *(f"{n} {name}" for name, n in ended.items())]
+        )
+    elif step.reason:
+        yield step.reason
+    elif step.failure is not None:
+        yield f"{step.failure.kind.value}: {step.failure.code}"
+
+
+def _failures(run: Run, limit: int | None) -> Iterator[RenderableType]:
+    """Failures of one kind and code are one entry; the next move stands once for each kind."""
+    groups: dict[tuple[Kind, str], list[tuple[str, Failure]]] = {}
+    for path, failure in run.failures:
+        groups.setdefault((failure.kind, failure.code), []).append((path, failure))
+    told: set[Kind] = set()
+    for (kind, code), found in groups.items():
+        yield joined(
+            [Text(kind.value, "red"), line(code, limit=NAME), line(_places([path for path, _ in found]))]
+        )
+        yield indented(stacked(*_messages([failure for _, failure in found], limit)))
+        if kind not in told:
+            yield indented(Text(NEXT[kind], "dim"))
+        told.add(kind)
+
+
+def _places(paths: list[str]) -> str:
+    shown = ", ".join(plain(path, NAME) for path in paths[:_PATHS])
+    return shown if len(paths) <= _PATHS else f"{shown} and {len(paths) - _PATHS:,} more"
+
+
+def _messages(failures: list[Failure], limit: int | None) -> Iterator[Text]:
+    said = list(dict.fromkeys(failure.message for failure in failures))
+    for message in said[:_MESSAGES]:
+        yield Text(clipped(message, limit))
+    if len(said) > _MESSAGES:
+        yield Text(f"and {len(said) - _MESSAGES:,} other messages", "dim")
+    for hint in list(dict.fromkeys(failure.hint for failure in failures if failure.hint))[:_MESSAGES]:
+        yield Text.assemble(("hint: ", "dim"), clipped(hint, limit))
+    if any(failure.happened is Happened.MAYBE for failure in failures):
+        yield Text("it may have happened all the same", "yellow")
+
+
+def _output(run: Run, limit: int | None) -> Text:
+    text = json.dumps(run.output, indent=2, ensure_ascii=False)
+    shown = text.split("\n")
+    if limit is None or (len(shown) <= _LINES and len(text) <= 8000):
+        return block(text)
+    cut = "\n".join(part[:200] for part in shown[:_LINES])
+    return block(cut).append(f"\n… ({len(text):,} characters in all; --full shows them)", "dim")
+
+
+# ---------------------------------------------------------------------------------------------- questions to people
+
+
+def questions(asked: Iterable[DecisionAsked], limit: int | None = VALUE) -> RenderableType:
+    """Open questions, one under the other."""
+    return stacked(*[part for decision in asked for part in (question(decision, limit=limit), Text())][:-1])
+
+
+def question(
+    asked: DecisionAsked, limit: int | None = VALUE, sources: Mapping[str, Any] | None = None
+) -> RenderableType:
+    """One question: values as they are and where they come from, reasons of ours; no prose of a model."""
+    return stacked(
+        Text.assemble(
+            line(asked.id, "bold", 80), ("   ", ""), (" or ".join(map(plain, asked.options)), "dim")
+        ),
+        indented(stacked(*_asked(asked, limit, sources or {}))),
+    )
+
+
+def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) -> Iterator[RenderableType]:
+    if asked.about == "patch":
+        yield from _patch(asked.question, limit)
+        return
+    subject = asked.question.get("tool", "")
+    if asked.about == "unknown":
+        yield Text.assemble(line(subject, "bold", NAME), " may have acted, and nobody knows")
+        failure = asked.question.get("failure") or {}
+        yield line(f"{failure.get('kind', '')}: {failure.get('message', '')}", "dim", limit)
+    else:
+        yield Text.assemble(line(asked.question.get("reason", ""), "dim", limit))
+        yield line(subject, "bold", NAME)
+    for name, value in (asked.question.get("args") or {}).items():
+        yield Text.assemble(
+            "  ", line(name, limit=NAME), (" = ", "dim"), value_text(value, limit), _source(sources.get(name))
+        )
+
+
+def _source(template: Any) -> Text:
+    """Where a value comes from, if the plan does not say it itself."""
+    return (
+        Text(f"   from {plain(template['$'], 120)}", "dim")
+        if isinstance(template, dict) and set(template) == {"$"}
+        else Text()
+    )
+
+
+def _patch(said: Mapping[str, Any], limit: int | None) -> Iterator[RenderableType]:
+    patch = said.get("patch") or {}
+    yield Text("the planner wants to change the plan beyond what was approved")
+    for step in patch.get("add", []):
+        instead = f" in place of {plain(step['replaces'], NAME)}" if step.get("replaces") else ""
+        yield Text.assemble(
+            ("+ ", "green"),
+            line(step.get("id"), "bold", NAME),
+            "  ",
+            line(step.get("tool") or "value", limit=NAME),
+            instead,
+        )
+        for name, template in (step.get("args") or {}).items():
+            yield Text.assemble(
+                "    ", line(name, limit=NAME), (" = ", "dim"), clipped(spell(template), limit)
+            )
+    for id_ in patch.get("drop", []):
+        yield Text.assemble(("- ", "red"), line(id_, "bold", NAME))
+
+
+# ---------------------------------------------------------------------------------------------- lists
+
+
+def run_list(runs: Iterable[RunLine]) -> RenderableType:
+    """All runs of a journal, the newest first."""
+    rows: list[list[RenderableType]] = [
+        [
+            line(run.run, limit=NAME),
+            Text(run.state, _STATES[run.state]),
+            Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
+            line(run.goal or "(no goal)", limit=200),
+        ]
+        for run in runs
+    ]
+    head: list[RenderableType] = [Text(word, "dim") for word in ("run", "state", "opened (UTC)", "goal")]
+    return columns([head, *rows]) if rows else Text("no run yet")
+
+
+def event_list(events: Iterable[Event]) -> RenderableType:
+    """Every event with its number, its seconds from the start, and what it says."""
+    rows: list[list[RenderableType]] = []
+    start = None
+    for event in events:
+        start = event.at if start is None else start
+        rows.append(
+            [
+                Text(f"{event.seq:>4}", "dim"),
+                Text(f"{event.at - start:>8.3f}", "dim"),
+                Text(type(event).__name__),
+                line(_told(event), limit=240),
+            ]
+        )
+    return columns(rows)
+
+
+def _told(event: Event) -> str:
+    match event:
+        case e.RunOpened():
+            return f"run {event.run} for {event.principal.id}"
+        case e.PlanAccepted():
+            return f"{count(len(event.plan.steps), 'step')}, {event.digest.removeprefix('sha256:')[:12]}"
+        case e.CallAdmitted():
+            return f"{path_text(event.path)}  {event.tool}({', '.join(f'{k}={json.dumps(v)}' for k, v in event.args.items())})"
+        case e.CallStarted():
+            return f"{path_text(event.path)}  attempt {event.attempt}"
+        case e.CallSettled() | e.ValueSettled():
+            return f"{path_text(event.path)}  {event.outcome.value}{_why(event)}"
+        case e.TimerFired():
+            return f"{path_text(event.path)}  the wait is over"
+        case e.DecisionAsked():
+            return f"{event.id}  {' or '.join(event.options)}"
+        case e.DecisionMade():
+            return f"{event.id}  {event.choice} by {event.by}" + (f": {event.reason}" if event.reason else "")
+        case e.HookAnswered():
+            return f"{event.hook}  {event.answer}" + (f": {event.note}" if event.note else "")
+        case _:
+            return _told_of_plans(event)
+
+
+def _told_of_plans(event: Event) -> str:
+    match event:
+        case e.ModelAnswered(patch=patch) if patch is not None:
+            return f"a patch: {len(patch.add)} steps added, {len(patch.drop)} dropped"
+        case e.ModelAnswered():
+            return event.cannot_plan or (event.failure.message if event.failure else "no readable patch")
+        case e.PatchAccepted():
+            return f"{', '.join(step.id for step in event.patch.add)}  {event.digest.removeprefix('sha256:')[:12]}"
+        case e.PatchRefused():
+            return f"by {event.by}: {event.findings[0].get('message', '') if event.findings else ''}"
+        case e.RunPaused():
+            return event.reason
+        case e.RunResumed():
+            return f"for {event.principal.id}"
+        case e.RunClosed():
+            return f"{event.state}{f' ({event.reason})' if event.reason else ''}: {event.message}"
+        case _:
+            return ""
+
+
+def _why(event: e.CallSettled | e.ValueSettled) -> str:
+    if event.failure is not None:
+        return f"  {event.failure.kind.value} {event.failure.code}: {event.failure.message}"
+    return f"  {event.reason}" if isinstance(event, e.ValueSettled) and event.reason else ""

@@ -1,0 +1,451 @@
+"""Each command does what its help says, shows it to people and to programs, and ends with the code that is promised."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from support.shell import Shell, write_case
+
+from foreplan.planner.approvals import read_approval
+from foreplan.planner.documents import load_plan
+
+TOOLS = ("--tools", "shop.py")
+MAY = ("--permission", "payments.refund")
+LEDGER = ("--set", "ledger=ledger.csv")
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """A folder with tools and plans, in which commands are typed."""
+    write_case(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in ("FOREPLAN_TOOLS", "FOREPLAN_JOURNAL", "COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    return Shell(tmp_path, capsys)
+
+
+def run_id(shell: Shell, journal: str = "runs.db") -> str:
+    """The newest run of a journal."""
+    return str(shell.here("runs", "--journal", journal, "--json").document["runs"][0]["run"])
+
+
+# ---------------------------------------------------------------------------------------------- before a run
+
+
+def test_plan_writes_what_the_planner_says(shell: Shell) -> None:
+    """The plan in the file is the planner's, checked, and can be read back."""
+    said = shell.here("plan", "read it", *TOOLS, "--planner", "shop.py", "-o", "made.yaml")
+    assert (said.code, said.out) == (0, "")
+    assert load_plan("made.yaml").goal == "read it"
+
+
+def test_plan_without_a_file_writes_to_standard_output(shell: Shell) -> None:
+    """Standard output holds the plan and nothing else, so it can be piped."""
+    said = shell.here("plan", "read it", *TOOLS, "--planner", "shop.py")
+    Path("piped.yaml").write_text(said.out)
+    assert load_plan("piped.yaml").goal == "read it"
+
+
+def test_a_planner_that_gives_no_good_plan_has_failed(shell: Shell) -> None:
+    """What the planner did wrong is no mistake of the caller: exit code 1, and the finding."""
+    Path("poor.py").write_text(
+        "from foreplan import FunctionPlanner\n"
+        "planner = FunctionPlanner(lambda request: {'steps': [{'id': 'a', 'tool': 'read_leger'}]})\n"
+    )
+    said = shell.here("plan", "x", *TOOLS, "--planner", "poor.py")
+    assert (said.code, "read_ledger" in said.err) == (1, True)
+
+
+def test_a_planner_that_cannot_says_why(shell: Shell) -> None:
+    """`cannot plan` is an answer: exit code 1, with the reason."""
+    Path("humble.py").write_text(
+        "from foreplan import FunctionPlanner\nplanner = FunctionPlanner(lambda request: 'no tool sends letters')\n"
+    )
+    said = shell.here("plan", "x", *TOOLS, "--planner", "humble.py")
+    assert (said.code, "no tool sends letters" in said.err) == (1, True)
+
+
+def test_a_planner_that_breaks_is_told_with_its_line(shell: Shell) -> None:
+    """An exception of the planner is a sentence that names its file and line."""
+    Path("broken.py").write_text(
+        "from foreplan import FunctionPlanner\n\ndef rule(request):\n    return 1 / 0\n\nplanner = FunctionPlanner(rule)\n"
+    )
+    said = shell.here("plan", "x", *TOOLS, "--planner", "broken.py")
+    assert (said.code, "ZeroDivisionError" in said.err, "broken.py, line 4" in said.err) == (1, True, True)
+    assert "Traceback" not in said.err
+
+
+def test_check_of_a_good_plan_is_done(shell: Shell) -> None:
+    """Exit code 0 and a sentence."""
+    said = shell.here("check", "plan.yaml", *TOOLS, *MAY)
+    assert said.code == 0, said.err
+    assert "plan.yaml checks" in said.out
+
+
+def test_check_names_every_problem_at_its_place(shell: Shell) -> None:
+    """Exit code 2, each finding with line, column, the line itself and a suggestion."""
+    Path("bad.yaml").write_text(Path("plan.yaml").read_text().replace("tool: refund", "tool: refnd"))
+    said = shell.here("check", "bad.yaml", *TOOLS, *MAY)
+    assert said.code == 2
+    assert "bad.yaml" in said.out
+    assert "bad.yaml:17:11" in said.out
+    assert "tool: refnd\n" in said.out
+    assert "refund" in said.out
+
+
+def test_check_in_json_has_line_and_column(shell: Shell) -> None:
+    """Programs get the same findings as people."""
+    Path("bad.yaml").write_text(Path("plan.yaml").read_text().replace("tool: refund", "tool: refnd"))
+    [finding] = shell.here("check", "bad.yaml", *TOOLS, *MAY, "--json").document["findings"]
+    assert (finding["code"], finding["line"], finding["column"]) == ("unknown_tool", 17, 11)
+
+
+def test_review_shows_what_cannot_be_taken_back_first(shell: Shell) -> None:
+    """The irreversible part stands before the steps, and nothing runs."""
+    said = shell.here("review", "plan.yaml", *TOOLS, *MAY, *LEDGER)
+    assert said.code == 0, said.err
+    assert 0 < said.out.index("Cannot be taken back") < said.out.index("Steps")
+    assert "a tool that prints" not in said.out + said.err
+
+
+def test_review_computes_what_is_known_of_the_inputs(shell: Shell) -> None:
+    """With inputs, an argument is shown as it will be, and where it comes from."""
+    said = shell.here("review", "plan.yaml", *TOOLS, *MAY, *LEDGER)
+    assert 'path = "ledger.csv"   from inputs.ledger' in said.out
+
+
+def test_approve_writes_a_file_that_binds_the_plan(shell: Shell) -> None:
+    """The file holds who, which plan, which scope."""
+    words = ("--by", "ada", "--scope", "reads", "--expires-in", "24h", "--yes", "-o", "plan.approval.json")
+    said = shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, *words)
+    approval = read_approval(Path("plan.approval.json").read_text())
+    assert (said.code, approval.by, approval.scope) == (0, "ada", "reads")
+    assert approval.plan == load_plan("plan.yaml").digest
+
+
+def test_approve_without_a_terminal_or_a_yes_is_not_approved(shell: Shell) -> None:
+    """Exit code 3, the review is shown, no file is written."""
+    said = shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "-o", "plan.approval.json")
+    assert (said.code, Path("plan.approval.json").exists()) == (3, False)
+    assert "Cannot be taken back" in said.out
+
+
+def test_diff_shows_what_changed(shell: Shell) -> None:
+    """Field by field, old and new."""
+    Path("new.yaml").write_text(Path("plan.yaml").read_text().replace("> inputs.limit", ">= inputs.limit"))
+    said = shell.here("diff", "plan.yaml", "new.yaml")
+    assert said.code == 0
+    assert "~ large" in said.out
+    assert ">= inputs.limit" in said.out.replace("\n", " ")
+
+
+def test_tools_lists_effects(shell: Shell) -> None:
+    """One line for each tool."""
+    said = shell.here("tools", *TOOLS)
+    lines = [line.split() for line in said.out.splitlines()]
+    assert ["refund", "acts", "Refund", "a", "payment."] in lines
+
+
+def test_one_tool_is_shown_with_its_arguments(shell: Shell) -> None:
+    """Name, effect, description of each argument."""
+    said = shell.here("tools", "read_ledger", *TOOLS)
+    assert (said.code, "The ledger." in said.out) == (0, True)
+
+
+# ---------------------------------------------------------------------------------------------- running
+
+
+def test_a_plan_that_acts_does_not_run_without_an_approval(shell: Shell) -> None:
+    """Exit code 3, and the sentence says how to approve."""
+    said = shell.here("run", "plan.yaml", *TOOLS, *MAY, *LEDGER)
+    assert (said.code, "--approve" in said.err, said.out) == (3, True, "")
+
+
+def test_an_approved_plan_runs(shell: Shell) -> None:
+    """From approval to output, with the file between."""
+    shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
+    said = shell.here("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "yes.json", "--json")
+    assert said.code == 0, said.err
+    assert said.document["output"] == {"refunded": ["refunded p2", "refunded p3"]}
+
+
+def test_an_approval_is_used_once(shell: Shell) -> None:
+    """The second run with the same approval is refused, by name of the first."""
+    shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
+    words = ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "yes.json", "--journal", "runs.db")
+    assert [shell.here(*words).code for _ in range(2)] == [0, 3]
+
+
+def test_an_approval_for_other_inputs_is_refused(shell: Shell) -> None:
+    """Exit code 3, and it says that the inputs differ."""
+    shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
+    said = shell.here(
+        "run", "plan.yaml", *TOOLS, *MAY, "--set", "ledger=other.csv", "--approval", "yes.json", "--json"
+    )
+    assert (said.code, said.document["error"]["differences"]) == (
+        3,
+        ["the inputs differ from those that were approved"],
+    )
+
+
+def test_run_with_approve_and_yes_goes_in_one_go(shell: Shell) -> None:
+    """The review is shown on stderr, the run's account on stdout."""
+    said = shell.here("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approve", "--yes")
+    assert said.code == 0, said.err
+    assert "Cannot be taken back" in said.err
+    assert "refunded p3" in said.out
+
+
+def test_a_failed_run_is_exit_code_1_and_says_what_next(shell: Shell) -> None:
+    """Failures are grouped by kind, with message, hint and the next move."""
+    Path("closed").touch()
+    said = shell.here("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approve", "--yes")
+    assert said.code == 1
+    for part in ("failed", "business", "account_closed", "the account is closed", "hint: ask the bank"):
+        assert part in said.out
+
+
+def test_a_run_that_waits_for_a_person_is_exit_code_3(shell: Shell) -> None:
+    """Nobody can be asked: the run waits, and the command to answer with is shown."""
+    said = shell.here("run", "pays.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    assert said.code == 3
+    assert "Questions" in said.out
+    assert "foreplan resume" in said.err
+    assert "--decide" in said.err
+    assert not Path("paid.txt").exists()
+
+
+def test_the_command_that_is_shown_for_an_answer_works(shell: Shell) -> None:
+    """Answering both questions by id ends the run."""
+    shell.here("run", "pays.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    waiting = shell.here("show", run_id(shell), "--journal", "runs.db", "--json").document["waiting"]
+    answers = [word for asked in waiting for word in ("--decide", f"{asked['id']}=approve")]
+    said = shell.here(
+        "resume", run_id(shell), *TOOLS, "--journal", "runs.db", *answers, "--by", "ada", "--json"
+    )
+    assert said.code == 0, said.err
+    assert said.document["output"] == ["paid ada", "paid bob"]
+
+
+def test_a_rejected_call_is_never_made(shell: Shell) -> None:
+    """One yes, one no: one payment, and a failed run."""
+    shell.here("run", "pays.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    waiting = shell.here("show", run_id(shell), "--journal", "runs.db", "--json").document["waiting"]
+    answers = ["--decide", f"{waiting[0]['id']}=reject", "--decide", f"{waiting[1]['id']}=approve"]
+    said = shell.here("resume", run_id(shell), *TOOLS, "--journal", "runs.db", *answers)
+    assert (said.code, Path("paid.txt").read_text()) == (1, "bob\n")
+
+
+def test_show_needs_no_tools(shell: Shell) -> None:
+    """The run is told from the journal alone."""
+    shell.here("run", "reads.yaml", *TOOLS, "--journal", "runs.db")
+    Path("shop.py").unlink()
+    said = shell.here("show", run_id(shell), "--journal", "runs.db")
+    assert (said.code, "read_ledger" in said.out) == (0, True)
+
+
+def test_show_lists_every_event(shell: Shell) -> None:
+    """From RunOpened to RunClosed, in order."""
+    shell.here("run", "reads.yaml", *TOOLS, "--journal", "runs.db")
+    said = shell.here("show", run_id(shell), "--journal", "runs.db", "--events")
+    kinds = [line.split()[2] for line in said.out.splitlines()]
+    assert kinds == ["RunOpened", "PlanAccepted", "CallAdmitted", "CallStarted", "CallSettled", "RunClosed"]
+
+
+def test_runs_lists_the_newest_first(shell: Shell) -> None:
+    """Each run with its state and goal."""
+    shell.here("run", "reads.yaml", *TOOLS, "--journal", "runs.db")
+    shell.here("run", "pays.yaml", *TOOLS, "--journal", "runs.db", "--approve", "--yes")
+    said = shell.here("runs", "--journal", "runs.db")
+    assert [line.split()[1] for line in said.out.splitlines()[1:]] == ["waiting", "done"]
+
+
+def test_cancel_closes_a_run_that_waits(shell: Shell) -> None:
+    """It needs no tools, and the run cannot be resumed afterwards."""
+    shell.here("run", "pays.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    said = shell.here("cancel", run_id(shell), "--journal", "runs.db", "--json")
+    assert (said.code, said.document["state"], said.document["reason"]) == (0, "stopped", "cancelled")
+    assert shell.here("resume", run_id(shell), *TOOLS, "--journal", "runs.db").code == 2
+
+
+def test_tools_and_journal_may_come_from_the_environment(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FOREPLAN_TOOLS and FOREPLAN_JOURNAL stand for the options."""
+    monkeypatch.setenv("FOREPLAN_TOOLS", "shop.py")
+    monkeypatch.setenv("FOREPLAN_JOURNAL", "runs.db")
+    assert shell.here("run", "reads.yaml").code == 0
+    assert len(shell.here("runs", "--json").document["runs"]) == 1
+
+
+def test_inputs_come_from_a_file_and_single_ones_over_it(shell: Shell) -> None:
+    """A number is a number, and text stays text where the schema says text."""
+    Path("inputs.yaml").write_text("ledger: ledger.csv\nlimit: 1\n")
+    words = (
+        "review",
+        "plan.yaml",
+        *TOOLS,
+        *MAY,
+        "--inputs",
+        "inputs.yaml",
+        "--set",
+        "limit=25",
+        "--set",
+        "ledger=7",
+        "--json",
+    )
+    assert shell.here(*words).document["given"] == {"ledger": "7", "limit": 25}
+
+
+def test_policies_come_from_a_file(shell: Shell) -> None:
+    """With `approve: always` a plan that only reads needs an approval, too."""
+    Path("rules.yaml").write_text("approve: always\n")
+    assert shell.here("run", "reads.yaml", *TOOLS, "--policies", "rules.yaml").code == 3
+
+
+def test_a_principal_comes_from_a_file_or_by_name(shell: Shell) -> None:
+    """Without the permission the check fails; with a file that holds it, it passes."""
+    Path("ada.yaml").write_text("id: ada\npermissions: ['payments.*']\n")
+    assert shell.here("check", "plan.yaml", *TOOLS, "--principal", "ada").code == 2
+    assert shell.here("check", "plan.yaml", *TOOLS, "--principal", "ada.yaml").code == 0
+
+
+# ---------------------------------------------------------------------------------------------- streams and files
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "plan.yaml", *TOOLS, *MAY),
+        ("review", "plan.yaml", *TOOLS, *MAY),
+        ("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes"),
+        ("plan", "x", *TOOLS, "--planner", "shop.py"),
+        ("run", "reads.yaml", *TOOLS),
+        ("run", "pays.yaml", *TOOLS),
+        ("tools", *TOOLS),
+        ("diff", "plan.yaml", "reads.yaml"),
+        ("check", "missing.yaml", *TOOLS),
+        ("show", "x", "--journal", "missing.db"),
+        ("review",),
+        ("nonsense",),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_json_is_one_document_on_standard_output(shell: Shell, words: tuple[str, ...]) -> None:
+    """Whatever happens, stdout parses as one JSON document, in ASCII."""
+    said = shell.here(*words, "--json")
+    assert isinstance(said.document, dict)
+    assert said.out.isascii()
+
+
+def test_what_a_tool_prints_is_not_on_standard_output(shell: Shell) -> None:
+    """Prints of tools and of their modules go to stderr."""
+    said = shell.here("run", "reads.yaml", *TOOLS, "--json")
+    assert ("a tool that prints" in said.out, "a tool that prints" in said.err) == (False, True)
+
+
+def test_quiet_shows_the_output_alone(shell: Shell) -> None:
+    """No progress, no account: the value of the plan."""
+    said = shell.here("run", "reads.yaml", *TOOLS, "--quiet")
+    assert (said.code, said.out) == (0, "3\n")
+    assert said.err == "a tool that prints\n"
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(shell: Shell) -> None:
+    """Nothing is left beside it, and permissions stay."""
+    Path("made.yaml").write_text("old")
+    os.chmod("made.yaml", 0o640)
+    before = set(os.listdir())
+    shell.here("plan", "x", *TOOLS, "--planner", "shop.py", "-o", "made.yaml")
+    assert (set(os.listdir()) - before - {"__pycache__"}, stat.S_IMODE(os.stat("made.yaml").st_mode)) == (
+        set(),
+        0o640,
+    )
+
+
+def test_a_device_is_written_to_and_not_replaced(shell: Shell) -> None:
+    """`-o /dev/null` leaves the device where it is."""
+    said = shell.here("plan", "x", *TOOLS, "--planner", "shop.py", "-o", os.devnull)
+    assert (said.code, stat.S_ISCHR(os.stat(os.devnull).st_mode)) == (0, True)
+
+
+def test_a_plan_may_come_from_standard_input(shell: Shell) -> None:
+    """`-` stands for it; so commands can be piped."""
+    said = shell.typed("check", "-", *TOOLS, stdin="steps: [{id: a, tool: read_ledger, args: {path: x}}]")
+    assert said.code == 0, said.err
+
+
+def test_python_m_foreplan_is_the_command(shell: Shell) -> None:
+    """The module runs as the command does."""
+    assert shell.typed("--version").out.startswith("foreplan ")
+
+
+def test_output_is_plain_without_a_terminal(shell: Shell) -> None:
+    """No escape sequence where nobody could see colours."""
+    said = shell.typed("review", "plan.yaml", *TOOLS, *MAY, NO_COLOR="")
+    assert (said.code, "\x1b" in said.out + said.err) == (0, False)
+
+
+def test_an_ascii_terminal_is_no_error(shell: Shell) -> None:
+    """A character that the encoding lacks becomes an escape."""
+    Path("reads.yaml").write_text(
+        Path("reads.yaml").read_text().replace("Read the", "Lies das Kontobuch für"), "utf-8"
+    )
+    said = shell.typed("review", "reads.yaml", *TOOLS, PYTHONIOENCODING="ascii")
+    assert (said.code, "f\\xfcr" in said.out) == (0, True)
+
+
+def test_nobody_reading_is_a_quiet_end(shell: Shell) -> None:
+    """A closed pipe ends the command without a word."""
+    import subprocess
+    import sys
+
+    from support.shell import child_environment
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-P", "-m", "foreplan", "review", "plan.yaml", *TOOLS, *MAY]
+    ran = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, env=child_environment(), timeout=60, text=True
+    )
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (141, "")
+
+
+def test_ctrl_c_pauses_the_run_and_says_how_to_resume(shell: Shell) -> None:
+    """Exit code 130, and the command that is shown goes on where it stopped."""
+    said = shell.typed("run", "stops.yaml", *TOOLS, "--journal", "runs.db")
+    assert (said.code, "Traceback" in said.err) == (130, False)
+    assert f"foreplan resume {run_id(shell)} --tools shop.py --journal runs.db" in said.err
+    again = shell.typed("resume", run_id(shell), *TOOLS, "--journal", "runs.db", "--json")
+    assert (again.code, again.document["output"]) == (0, 2)
+    events = shell.here("show", run_id(shell), "--journal", "runs.db", "--events", "--json").document[
+        "events"
+    ]
+    assert [e["path"] for e in events if e["type"] == "CallAdmitted"] == [["before"], ["stop"]]
+
+
+def test_ctrl_c_in_json_is_a_document(shell: Shell) -> None:
+    """A program learns which run paused."""
+    said = shell.typed("run", "stops.yaml", *TOOLS, "--journal", "runs.db", "--json")
+    assert (said.code, said.document["error"]["run"]) == (130, run_id(shell))
+
+
+def test_the_documented_exit_codes_are_the_ones_in_use() -> None:
+    """The help of the command names each code."""
+    from foreplan.console.app import app
+    from foreplan.console.screen import Code
+
+    assert [code for code in Code if str(int(code)) not in str(app.info.epilog)] == []
+
+
+def test_json_shows_nothing_that_moves_a_cursor(shell: Shell) -> None:
+    """Control characters of a plan are escapes in JSON, too."""
+    Path("odd.yaml").write_text('goal: "a\\u001b[2Jb\\u202ec\\u007f"\nsteps: [{id: a, value: 1}]\n')
+    said = shell.here("review", "odd.yaml", *TOOLS, "--json")
+    assert json.loads(said.out)["goal"] == "a\x1b[2Jb\u202ec\x7f"
+    assert not set(said.out) & {"\x1b", "\u202e", "\x7f"}

@@ -1,0 +1,194 @@
+"""The live view adds up events, draws seldom, and never gets in the way of the run."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from foreplan import Engine, MemoryJournal, Plan, Policies, Registry, Retry, ToolFailure, tool
+from foreplan.console.live import Progress, View, picture, summary
+from foreplan.console.screen import Screen
+from foreplan.executor.events import CallSettled, Event, Outcome, RunClosed
+
+
+@tool(effect="reads")
+def numbers(most: int) -> list[int]:
+    """Count."""
+    return list(range(most))
+
+
+@tool(effect="reads")
+def even(number: int) -> int:
+    """Take even numbers only."""
+    if number % 2:
+        raise ToolFailure("odd", code="odd")
+    return number
+
+
+def stumbling() -> Any:
+    """A tool that fails once."""
+    tries: list[int] = []
+
+    @tool(effect="reads")
+    def stumble() -> int:
+        """Fail the first time."""
+        tries.append(1)
+        if len(tries) == 1:
+            raise ToolFailure("later", kind="network", code="busy")
+        return 1
+
+    return stumble
+
+
+STEPS = [
+    {"id": "numbers", "tool": "numbers", "args": {"most": 10}},
+    {
+        "id": "evens",
+        "each": {"$": "numbers"},
+        "tool": "even",
+        "args": {"number": {"$": "item"}},
+        "on_failure": "skip",
+    },
+    {"id": "total", "value": {"$": "len(evens)"}},
+]
+
+
+def events(steps: list[dict[str, Any]], *tools: Any, **policies: Any) -> list[Event]:
+    """The events of a run of these steps."""
+    journal = MemoryJournal()
+    engine = Engine(Registry(*tools), journal=journal, policies=Policies(retry=Retry(base=0), **policies))
+    run = engine.run_blocking(Plan.model_validate({"steps": steps}))
+    return list(journal.events(run.id))
+
+
+def after(listed: list[Event]) -> Progress:
+    """What these events add up to."""
+    progress = Progress()
+    for event in listed:
+        progress.take(event)
+    return progress
+
+
+def text(part: Any) -> str:
+    """What is shown, without colour."""
+    file = io.StringIO()
+    Console(file=file, width=80, markup=False).print(part)
+    return file.getvalue()
+
+
+def test_it_adds_up_steps_calls_and_failures() -> None:
+    """Steps settled, calls made, failures by kind."""
+    progress = after(events(STEPS, numbers, even))
+    assert (progress.settled, progress.calls, dict(progress.failures)) == (3, 11, {"business": 5})
+
+
+def test_it_knows_how_many_items_there_are_before_they_end() -> None:
+    """The size of a fan-out is known as soon as its first call is admitted."""
+    listed = events(STEPS, numbers, even)
+    first = next(
+        i for i, event in enumerate(listed) if isinstance(event, CallSettled) and len(event.path) == 2
+    )
+    assert after(listed[:first]).tallies["evens"].total == 10
+
+
+def test_a_call_that_is_tried_again_is_a_retry_and_no_failure() -> None:
+    """The same arithmetic as the executor's tells the two apart."""
+    progress = after(events([{"id": "a", "tool": "stumble"}], stumbling()))
+    assert (progress.retries, dict(progress.failures), progress.settled) == (1, {}, 1)
+
+
+def test_a_step_that_stopped_is_settled() -> None:
+    """Items that were never begun are not waited for."""
+    steps = [
+        {"id": "evens", "each": [1, 2, 3, 4, 5, 6, 7, 8], "tool": "even", "args": {"number": {"$": "item"}}}
+    ]
+    progress = after(events(steps, even, limits={"run": 1}))
+    assert (progress.tallies["evens"].settled, progress.under_way) == (True, [])
+
+
+def test_the_picture_shows_the_fan_out() -> None:
+    """A bar, how many of how many, how many failed."""
+    listed = events(STEPS, numbers, even)
+    settled = [i for i, event in enumerate(listed) if isinstance(event, CallSettled) and len(event.path) == 2]
+    page = text(picture(after(listed[: settled[6] + 1]), 3.0))
+    assert "evens" in page
+    assert "7/10" in page
+    assert "failed" in page
+    assert "1 of 3 steps" in page
+
+
+def test_the_picture_is_ascii_where_the_terminal_is() -> None:
+    """A terminal without Unicode gets a bar of signs it has."""
+    listed = events(STEPS, numbers, even)
+    settled = [i for i, event in enumerate(listed) if isinstance(event, CallSettled) and len(event.path) == 2]
+    page = text(picture(after(listed[: settled[6] + 1]), 3.0, ascii_only=True))
+    assert "####" in page
+    assert "━" not in page
+
+
+def test_the_sum_is_one_line() -> None:
+    """Steps, calls, failures, time."""
+    line = summary(after(events(STEPS, numbers, even)), 12.0).plain
+    assert line == "3 of 3 steps  ·  11 calls  ·  5 failed (business)  ·  12 s"
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    """A time that the test moves."""
+    return [0.0]
+
+
+def view(clock: list[float], **options: bool) -> View:
+    """A view of a screen that is no terminal."""
+    return View(Screen(**options), clock=lambda: clock[0])
+
+
+def test_without_a_terminal_lines_are_few(capsys: pytest.CaptureFixture[str], clock: list[float]) -> None:
+    """A thousand events in ten minutes are a handful of lines, ever further apart."""
+    steps = [
+        {"id": "evens", "each": list(range(0, 1000, 2)), "tool": "even", "args": {"number": {"$": "item"}}}
+    ]
+    with view(clock) as seen:
+        for event in events(steps, even):
+            clock[0] += 0.4
+            seen.watch(event)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("run ")
+    assert 5 < len(lines) < 25
+
+
+def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str], clock: list[float]) -> None:
+    """No line of progress."""
+    with view(clock, quiet=True) as seen:
+        for event in events(STEPS, numbers, even):
+            clock[0] += 100
+            seen.watch(event)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_stream_that_is_gone_does_not_touch_the_run(clock: list[float]) -> None:
+    """Progress that cannot be written is dropped."""
+
+    class Gone(io.StringIO):
+        """A stream whose reader went away."""
+
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    with redirect_stderr(Gone()):
+        seen = view(clock)
+    run = Engine(Registry(numbers, even), watch=seen.watch).run_blocking(
+        Plan.model_validate({"steps": STEPS})
+    )
+    assert run.ok
+
+
+def test_an_earlier_process_counts(clock: list[float]) -> None:
+    """A resumed run begins with what its journal holds."""
+    listed = events(STEPS, numbers, even)
+    progress = after([event for event in listed if not isinstance(event, RunClosed)])
+    assert progress.tallies["evens"].ended[Outcome.OK] == 5

@@ -1,0 +1,244 @@
+"""What a plan, a tool or a file says is shown as text: nothing moves the cursor, reorders a line or becomes markup."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from foreplan import Engine, Failure, Kind, Plan, Policies, Principal, Registry, Run, ToolFailure, diff, tool
+from foreplan.console import render, telling
+from foreplan.console.lines import plain, seconds, value_text
+from foreplan.executor.events import Outcome
+from foreplan.executor.run import ItemResult, StepResult
+
+HOSTILE = "a\x1b[2J\x9b31mb\u202ec\u2066d[red]e[/red][link=http://x]f\x07\r\ng\u200bh"
+"""ESC, C1, bidirectional controls, markup, bell, line breaks, zero width."""
+WORSE = HOSTILE + "\ud800i"
+"""And half a surrogate pair: no plan can hold it, but a tool can say it."""
+
+FORBIDDEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
+)
+"""What must never reach a terminal from us, when colour is off; a newline may."""
+
+
+def shown(part: RenderableType, width: int = 80, colour: bool = False) -> str:
+    """What a terminal of this width would get."""
+    file = io.StringIO()
+    console = Console(
+        file=file, width=width, markup=False, highlight=False, emoji=False,
+        force_terminal=colour, color_system="truecolor" if colour else None,
+    )  # fmt: skip
+    console.print(part)
+    return file.getvalue()
+
+
+@tool(effect="acts", permissions=["a.b"])
+def send(to: str, body: str) -> str:
+    """Send [bold]something[/bold]."""
+    return "sent"
+
+
+@tool(effect="reads")
+def look(name: str) -> list[str]:
+    """Look something up."""
+    return [name]
+
+
+def hostile_plan() -> Plan:
+    """A plan whose every text is hostile."""
+    return Plan.model_validate(
+        {
+            "goal": HOSTILE,
+            "steps": [
+                {
+                    "id": HOSTILE,
+                    "tool": "send",
+                    "args": {"to": HOSTILE, "body": "x" * 1_000_000, HOSTILE: {"$": HOSTILE}},
+                },
+                {"id": "b", "tool": HOSTILE, "args": {}, "after": [HOSTILE], "when": {"$": HOSTILE}},
+                {"id": "c", "value": {HOSTILE: [HOSTILE]}, "each": {"$": HOSTILE}, "as": HOSTILE},
+            ],
+            "output": {HOSTILE: HOSTILE},
+        }
+    )
+
+
+def hostile_run() -> Run:
+    """A run whose every text is hostile."""
+    failure = Failure(Kind.BUSINESS, WORSE, WORSE, hint=WORSE)
+    items = (ItemResult(0, Outcome.FAILED, None, failure),)
+    steps = {WORSE: StepResult(WORSE, WORSE, Outcome.FAILED, [None], failure, WORSE, items)}
+    return Run(WORSE, "failed", WORSE, WORSE, {WORSE: WORSE}, steps=steps)
+
+
+PARTS: dict[str, Any] = {
+    "findings": lambda: render.report(Engine(Registry(send, look)).check(hostile_plan()), HOSTILE),
+    "review": lambda: render.contents(
+        Engine(Registry(send, look)).review(hostile_plan(), inputs={HOSTILE: HOSTILE})
+    ),
+    "diff": lambda: render.changes(
+        diff(hostile_plan(), Plan.model_validate({"steps": [{"id": "b", "value": HOSTILE}]}))
+    ),
+    "run": lambda: telling.account(hostile_run()),
+    "faults": lambda: render.faults(HOSTILE, Engine(Registry(send)).check(hostile_plan()).errors),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_nothing_hostile_reaches_the_terminal(name: str) -> None:
+    """No control, bidirectional or invisible character comes out, whatever goes in."""
+    assert FORBIDDEN.findall(shown(PARTS[name]())) == []
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_markup_in_data_is_shown_and_not_obeyed(name: str) -> None:
+    """`[red]` stands there as it was written."""
+    assert "[red]" in shown(PARTS[name]()).replace("\n", "").replace(" ", "")
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_only_escapes_are_our_own_colours(name: str) -> None:
+    """With colour on, every escape sequence is a plain style of ours: no link, no cursor, no title."""
+    escapes = re.findall("\x1b[^m]*m?", shown(PARTS[name](), colour=True))
+    assert {e for e in escapes if not re.fullmatch("\x1b\\[[0-9;]*m", e)} == set()
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("width", [40, 80])
+def test_every_line_fits(name: str, width: int) -> None:
+    """Nothing is wider than the terminal."""
+    lines = shown(PARTS[name](), width).splitlines()
+    assert [line for line in lines if len(line) > width] == []
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_huge_text_is_counted_and_not_shown(name: str) -> None:
+    """A megabyte in an argument is a few lines on the screen."""
+    assert len(shown(PARTS[name]())) < 20_000
+
+
+def test_the_bytes_of_a_hostile_review() -> None:
+    """A snapshot: this is exactly what the person who approves sees."""
+    plan = Plan.model_validate(
+        {
+            "goal": HOSTILE,
+            "steps": [
+                {"id": "a", "tool": "send", "args": {"to": HOSTILE, "body": {"$literal": {"$": HOSTILE}}}}
+            ],
+        }
+    )
+    page = shown(render.contents(Engine(Registry(send)).review(plan)), width=200).encode()
+    assert page.split(b"\n")[0] == (rb"a\x1b[2J\x9b31mb\u202ec\u2066d[red]e[/red][link=http://x]f\x07\r")
+    assert (rb'to = "a\u001b[2J\x9b31mb\u202ec\u2066d[red]e[/red][link=http://x]f\u0007\r\ng\u200bh"') in page
+
+
+def test_what_is_left_out_is_said_and_full_shows_it() -> None:
+    """A cut value names the number of characters that are missing; nothing is hidden from who asks."""
+    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "look", "args": {"name": "x" * 700 + "END"}}]})
+    review = Engine(Registry(look)).review(plan)
+    assert "105 more characters; --full shows them" in " ".join(shown(render.contents(review)).split())
+    assert "END" in shown(render.contents(review, full=True)).replace("\n", "").replace(" ", "")
+
+
+def test_a_review_shows_everything_that_matters() -> None:
+    """Effects, permissions, what is lacking, conditions, bounds, the reason for an approval."""
+    plan = Plan.model_validate(
+        {
+            "goal": "Write to everyone",
+            "steps": [
+                {"id": "names", "tool": "look", "args": {"name": "all"}},
+                {
+                    "id": "letters", "tool": "send", "each": {"$": "names"}, "when": {"$": "item != ''"},
+                    "args": {"to": {"$": "item"}, "body": "hello"}, "on_failure": "skip",
+                },
+            ],
+        }
+    )  # fmt: skip
+    page = " ".join(shown(render.contents(Engine(Registry(send, look)).review(plan))).split())
+    for part in (
+        "Write to everyone", "Cannot be taken back", "n calls", "to = item", 'body = "hello"',
+        "for each item of names", "only when item != ''", "lacks a.b", "a failure is skipped", "at most 1 min",
+        "send acts: it cannot be repeated or taken back",
+    ):  # fmt: skip
+        assert part in page
+
+
+def test_a_run_groups_failures_by_kind_and_says_what_next() -> None:
+    """Twenty failures of one kind are one entry with a count, not twenty."""
+    failure = Failure(Kind.NETWORK, "unavailable", "the service cannot answer")
+    items = tuple(ItemResult(i, Outcome.FAILED, None, failure) for i in range(20))
+    step = StepResult("pages", "fetch", Outcome.FAILED, [None] * 25, failure, "20 of 25 items failed", items)
+    page = shown(telling.account(Run("r1", "failed", steps={"pages": step})))
+    assert "pages[0], pages[1], pages[2], pages[3] and 16 more" in page
+    assert page.count("the service cannot answer") == 1
+    assert telling.NEXT[Kind.NETWORK] in page
+
+
+def test_every_kind_of_failure_has_a_next_move() -> None:
+    """A kind that is added needs a sentence here."""
+    assert set(telling.NEXT) == set(Kind)
+
+
+def test_tools_are_told_in_plain_text() -> None:
+    """A description is no markup, and a schema is a few words."""
+    page = shown(render.tool_page(Registry(send)["send"]))
+    assert "Send [bold]something[/bold]." in page
+    assert "a.b" in page
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (0.04, "0.0 s"),
+        (9.9, "9.9 s"),
+        (9.96, "10 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (200, "3 min 20 s"),
+        (3600, "1 h"),
+        (90_000, "1 d 1 h"),
+    ],
+)
+def test_times_are_said_as_people_say_them(given: float, said: str) -> None:
+    """Two units at most."""
+    assert seconds(given) == said
+
+
+def test_a_line_stays_a_line() -> None:
+    """Line breaks and tabs are visible where one line is meant."""
+    assert plain("a\nb\tc", 10) == "a\\nb\\tc"
+    assert value_text("a\nb") == '"a\\nb"'
+
+
+def test_the_review_of_a_run_with_a_principal_names_what_is_held() -> None:
+    """Nothing is lacking where the permission is held."""
+    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "send", "args": {"to": "x", "body": "y"}}]})
+    engine = Engine(
+        Registry(send),
+        principal=Principal(id="ada", permissions=("a.*",)),
+        policies=Policies(approve="never"),
+    )
+    page = shown(render.contents(engine.review(plan)))
+    assert ("lacks" in page, "not needed" in page) == (False, True)
+
+
+def test_a_tool_that_fails_with_escapes_is_safe_in_the_account() -> None:
+    """Messages of real tools take the same way."""
+
+    @tool(effect="reads")
+    def bad() -> str:
+        """Fail."""
+        raise ToolFailure(WORSE, hint=WORSE)
+
+    run = Engine(Registry(bad)).run_blocking(Plan.model_validate({"steps": [{"id": "a", "tool": "bad"}]}))
+    assert FORBIDDEN.findall(shown(telling.account(run))) == []
+
+
+def test_an_empty_registry_says_so() -> None:
+    """No tool is a sentence, not an empty screen."""
+    assert "no tool" in shown(render.tools([]))
