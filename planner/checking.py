@@ -31,7 +31,7 @@ from .plan import Plan, Step
 from .study import Part, Study, finding, optional
 from .types import ANY, Type, describe, disjoint, type_of_value
 
-__all__ = ["check", "check_study"]
+__all__ = ["check", "check_study", "unsound"]
 
 Json: TypeAlias = Any
 Findings: TypeAlias = Iterator[Finding]
@@ -312,14 +312,28 @@ def _inputs(study: Study) -> Findings:
     if not study.inputs_type.has("object"):
         yield finding("bad_inputs", "/inputs", "the inputs of a plan are an object", "type: object")
         return
+    for path, default in _defaults(schema, ()):
+        yield from _default(optional(schema), path, default)
+
+
+def _defaults(schema: Mapping[str, Json], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """The defaults of properties, and of properties inside them, as the engine fills them in."""
     properties = schema.get("properties")
-    for name, part in properties.items() if isinstance(properties, dict) else ():
-        if isinstance(part, dict) and "default" in part:
-            for problem in _problems_of(optional(schema), {name: part["default"]}):
-                message = f"the default of {quoted(name)} does not fit: {problem.message}"
-                yield finding(
-                    "bad_default", pointer_to("properties", name, "default", within="/inputs"), message
-                )
+    for name, part in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(part, Mapping):
+            if "default" in part:
+                yield (*path, name), part["default"]
+            yield from _defaults(part, (*path, name))
+
+
+def _default(schema: Schema, path: tuple[str, ...], default: Json) -> Findings:
+    value, at = default, pointer_to(*path)
+    for name in reversed(path):
+        value = {name: value}
+    for problem in schema.problems(value):
+        if problem.pointer == at or problem.pointer.startswith(at + "/"):
+            where = "/inputs" + "".join(pointer_to("properties", name) for name in path) + "/default"
+            yield finding("bad_default", where, f"the default of {quoted(path[-1])} {problem.message}")
 
 
 # ---- tools ---------------------------------------------------------------------------------------------------------
@@ -343,7 +357,9 @@ def _tools(study: Study) -> Findings:
 
 
 def _unknown_tool(study: Study, name: str, pointer: str) -> Finding:
-    near = list(study.registry.nearest(name, study.principal)) if study.effort.may_guess(study.registry) else []
+    near = (
+        list(study.registry.nearest(name, study.principal)) if study.effort.may_guess(study.registry) else []
+    )
     guess = f"; did you mean {' or '.join(map(quoted, near))}?" if near else ""
     return finding(
         "unknown_tool", pointer, f"no tool is called {quoted(name)}{guess}", near[0] if near else ""

@@ -17,14 +17,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
-from ..policies.expressions import EvaluationError, ExpressionError, Template
+from ..policies.expressions import EvaluationError, ExpressionError, Fuel
 from ..policies.permissions import ANYONE, Principal, lacking
 from ..policies.policies import Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .approvals import asks_at_call, why_needed
-from .checking import check_study
-from .findings import Report
+from .checking import check_study, unsound
+from .findings import CheckFailed, Report
+from .inputs import settle_inputs
 from .plan import Plan, Step
 from .study import Study
 from .types import describe
@@ -32,6 +33,9 @@ from .types import describe
 __all__ = ["Change", "Count", "Diff", "Planned", "Review", "Seconds", "diff", "review", "spell"]
 
 Json: TypeAlias = Any
+
+_FUEL = 1_000_000
+"""For all values of one review together: about half a second."""
 
 
 class Count(NamedTuple):
@@ -76,7 +80,8 @@ class Planned:
     """What is known of the type of the result, in words."""
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "calls": self.calls._asdict(), "effect": self.effect and self.effect.value}
+        document = {k: list(v) if type(v) is tuple else v for k, v in asdict(self).items()}
+        return {**document, "calls": self.calls._asdict(), "effect": self.effect and self.effect.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +179,17 @@ def review(
 ) -> Review:
     """What the plan would do. A plan with errors is shown as far as it can be read; `report` says what is wrong.
 
-    `durations` are seconds by tool, for the estimate; without them only the timeouts are known.
+    `durations` are seconds by tool, for the estimate; without them only the timeouts are known. Raises `BadInput` for
+    inputs that do not fit the plan, `CheckFailed` for a plan built in Python that is no document at all.
     """
     rules = policies or Policies()
+    faults = tuple(unsound(plan))
+    if faults:
+        raise CheckFailed(Report(faults))
     study = Study(plan, registry, principal)
     report = check_study(study, rules)
-    known = _known(study, inputs)
+    given = settle_inputs(plan, inputs) if inputs is not None and report.ok else inputs
+    known = _Known(study, given)
     planned = tuple(_Seen(study, rules, principal or ANYONE, known).planned(step) for step in plan.steps)
     tools = {
         step.tool: registry[step.tool]
@@ -191,7 +201,7 @@ def review(
         plan_digest=report.plan_digest,
         goal=plan.goal,
         inputs=plan.inputs,
-        given=inputs,
+        given=given,
         steps=planned,
         waves=study.graph.waves,
         irreversible=tuple(p.id for p in planned if p.effect is Effect.ACTS),
@@ -249,34 +259,35 @@ def _changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> tuple[Change, 
     )
 
 
-def _known(study: Study, inputs: Mapping[str, Json] | None) -> dict[str, Json]:
-    """Inputs, and the values of steps that depend on nothing else."""
-    known: dict[str, Json] = {} if inputs is None else {"inputs": dict(inputs)}
-    for id in study.graph.order:
-        step = study.plan.by_id[id]
-        if step.tool is None and not step.has("each") and not step.has("when"):
-            found = _evaluated(study.template(step, "value"), known)
-            if found is not None:
-                known[id] = found[0]
-    return known
+class _Known:
+    """Inputs, and the values of steps that depend on nothing else, as far as one tank of fuel goes."""
 
+    def __init__(self, study: Study, inputs: Mapping[str, Json] | None) -> None:
+        self.study = study
+        self.fuel = Fuel(_FUEL)
+        self.scope: dict[str, Json] = {} if inputs is None else {"inputs": inputs}
+        for id in study.graph.order:
+            step = study.steps[id]
+            if step.tool is None and not step.has("each") and not step.has("when"):
+                found = self.value(step, "value")
+                if found is not None:
+                    self.scope[id] = found[0]
 
-def _evaluated(template: Template | None, known: Mapping[str, Json]) -> tuple[Json] | None:
-    """The value of a template that needs nothing unknown, in a tuple; None where there is none."""
-    if template is None or not template.names <= known.keys():
-        return None
-    try:
-        return (template.evaluate(known),)
-    except (EvaluationError, ExpressionError):
-        return None
+    def value(self, step: Step, field: str) -> tuple[Json] | None:
+        """The value of a template that needs nothing unknown, in a tuple; None where there is none."""
+        template = self.study.template(step, field)
+        if template is None or not template.names <= self.scope.keys():
+            return None
+        try:
+            return (template.evaluate(self.scope, self.fuel),)
+        except EvaluationError:
+            return None
 
 
 class _Seen:
     """Looks at the steps of one plan."""
 
-    def __init__(
-        self, study: Study, policies: Policies, principal: Principal, known: Mapping[str, Json]
-    ) -> None:
+    def __init__(self, study: Study, policies: Policies, principal: Principal, known: _Known) -> None:
         self.study = study
         self.policies = policies
         self.principal = principal
@@ -285,7 +296,7 @@ class _Seen:
 
     def planned(self, step: Step) -> Planned:
         tool = self.study.tool(step)
-        resolved = _evaluated(self.study.template(step, "args"), self.known) if tool is not None else None
+        resolved = self.known.value(step, "args") if tool is not None else None
         return Planned(
             id=step.id,
             wave=self.waves.get(step.id, 0),
@@ -318,7 +329,7 @@ class _Seen:
     def _items(self, step: Step) -> Count:
         if not step.has("each"):
             return Count(1, 1, "1")
-        found = _evaluated(self.study.template(step, "each"), self.known)
+        found = self.known.value(step, "each")
         if found is not None and isinstance(found[0], list):
             return Count(len(found[0]), len(found[0]), str(len(found[0])))
         return Count(self.study.least_items(step), None, f"n of {spell(step.each)}")

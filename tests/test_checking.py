@@ -208,6 +208,11 @@ FAULTS: dict[str, tuple[str, list[tuple[str, str]]]] = {
         "inputs: {type: object, properties: {n: {type: integer, default: x}}}\nsteps: [{id: a, value: {$: inputs.n}}]",
         [("bad_default", "/inputs/properties/n/default")],
     ),
+    "a default inside that does not fit": (
+        "inputs: {type: object, properties: {o: {type: object, properties: {n: {type: integer, default: x}}}}}\n"
+        "steps: [{id: a, value: {$: inputs.o}}]",
+        [("bad_default", "/inputs/properties/o/properties/n/default")],
+    ),
     "an unused result": (
         "steps: [{id: a, value: 1}, {id: b, value: 2}]\noutput: {$: a}",
         [("unused_result", "/steps/1")],

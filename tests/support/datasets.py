@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import keyword
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,8 +99,8 @@ def load_nestful() -> Iterator[Case]:
 def load_nestools() -> Iterator[Case]:
     """479 typed plans, each with tools of its own."""
     for item in records("nestools"):
-        tools = {t["name"]: _description(t) for t in item["tools"]}
-        yield Case(item, plan_of(item["plan"]["steps"], goal=item["query"]), tools)
+        tools = [_description(t) for t in item["tools"]]
+        yield Case(item, plan_of(item["plan"]["steps"], goal=item["query"]), {t.name: t for t in tools})
 
 
 def load_asynchow() -> Iterator[Case]:
@@ -134,6 +135,11 @@ def plan_of(steps: Any, *, goal: str = "", output: Any = None) -> Plan:
 def expression(step: str, path: list[str | int]) -> str:
     """The expression for a step and a path of keys and indices: `s1[0].coordinates.latitude`."""
     return step + "".join(f".{key}" if _is_name(key) else f"[{json.dumps(key)}]" for key in path)
+
+
+def tool_name(name: str) -> str:
+    """The name with what no tool may have in its name replaced: `Get_Hotel_Reviews(Tips)` is `Get_Hotel_Reviews_Tips_`."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
 
 
 def template(value: Any) -> Any:
@@ -175,7 +181,7 @@ async def _uncallable(args: dict[str, Any]) -> Any:
 def _step(step: Mapping[str, Any]) -> dict[str, Any]:
     carried = set(_references(step["args"]))
     after = [id for id in step.get("depends_on", ()) if id not in carried]
-    document = {"id": step["id"], "tool": step["tool"], "args": template(step["args"])}
+    document = {"id": step["id"], "tool": tool_name(step["tool"]), "args": template(step["args"])}
     return {**document, "after": after} if after else document
 
 
@@ -196,9 +202,11 @@ def _is_name(key: str | int) -> bool:
 
 
 def _description(tool: Mapping[str, Any]) -> Description:
-    return Description(tool["name"], tool["description"], tool["input_schema"], tool.get("output_schema"))
+    return Description(
+        tool_name(tool["name"]), tool["description"], tool["input_schema"], tool.get("output_schema")
+    )
 
 
 def _used(item: Mapping[str, Any], tools: Mapping[str, Description]) -> dict[str, Description]:
     names = {step["tool"] for step in item["plan"]["steps"]}
-    return {name: tools[name] for name in sorted(names)}
+    return {tools[name].name: tools[name] for name in sorted(names)}
