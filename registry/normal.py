@@ -69,6 +69,7 @@ SINGLE |= {"unevaluatedItems", "unevaluatedProperties"}
 LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 MAPPED = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
+_NO_OTHERS = {"additionalItems", "additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"}
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 
@@ -155,7 +156,9 @@ class _Reader:
 
     def schema(self, document: Json, place: str, base: str) -> Json:
         if isinstance(document, bool):
-            return document
+            return (
+                document if document or not place else {"not": {}}
+            )  # jsonschema loses the place of what `false` refuses
         if not isinstance(document, dict):
             raise SchemaRefused(
                 f"a schema is an object, or true or false, not {_said(document)}; at {place}", pointer=place
@@ -195,7 +198,9 @@ class _Reader:
         elif keyword == "dependencies":
             self.dependencies(_mapping(value, place), place, base, out)
         elif keyword in SINGLE or keyword == "additionalItems":
-            out[keyword] = self.schema(value, place, base)
+            out[keyword] = (
+                False if value is False and keyword in _NO_OTHERS else self.schema(value, place, base)
+            )
         elif keyword in LISTED:
             out[keyword] = [
                 self.schema(v, f"{place}/{i}", base) for i, v in enumerate(_several(value, place))

@@ -67,6 +67,8 @@ class _Builder:
             raise _NotCovered
         if isinstance(schema, bool):
             return _is_clean if schema else _never
+        if schema == {"not": {}}:
+            return _never
         said = schema.keys() - {"$defs"}
         if said == {"$ref"}:
             return self.reference(schema["$ref"])

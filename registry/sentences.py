@@ -80,7 +80,8 @@ class _Telling:
             message = self.message(error, rule)
             if "propertyNames" in error.relative_schema_path:
                 message = f"has the key {_shown(error.instance)}, which {message}"
-            yield Problem(pointer(*path), rule or "false", shorten(message, _LONGEST))
+            nothing = rule is None or (rule == "not" and error.validator_value == {})
+            yield Problem(pointer(*path), "false" if nothing else rule, shorten(message, _LONGEST))
 
     def message(self, error: Any, rule: str | None) -> str:
         said, value = error.validator_value, error.instance
@@ -101,6 +102,8 @@ class _Telling:
             case "format":
                 like = f", like {EXAMPLES[said]}" if said in EXAMPLES else ""
                 return f"must be {_a(said)}{like}, not {_shown(value)}"
+            case "not" if said == {}:
+                return "is not allowed here"
             case "dependentRequired":
                 return f"needs more with what it has: {shorten(error.message, 120)}"
             case _:

@@ -13,7 +13,7 @@
     bytes, bytearray, memoryview    base64 text (RFC 4648, section 4)
     UUID, path, IP address          text
     dataclass                       object of its fields
-    pydantic model or dataclass     what it dumps as JSON, by alias
+    pydantic model or dataclass     what it dumps as JSON, by alias (a NaN in a field of type Any is null to pydantic)
 
 The result is fresh: nothing in it is shared with the value. Refused besides: text with a lone surrogate (it has no
 UTF-8), integers too long to be written, values deeper than 100 levels, values that contain themselves, values that
@@ -149,17 +149,18 @@ class _Walk:
     def members(self, value: Mapping[Any, Any], depth: int) -> dict[str, Json]:
         self.enter(value, depth)
         out: dict[str, Json] = {}
-        key: Any = None
         read = 0
-        try:
-            for key, item in value.items():
-                name = key if type(key) is str and key.isascii() else self.key(key)
-                atom = item is None or (type(item) in _ATOMS and (type(item) is bool or item.isascii()))
-                out[name] = item if atom else self.plain(item, depth + 1)
-                read += 1
-        except _Stuck as stuck:
-            stuck.keys.append(key if isinstance(key, str) else shorten(_shown(key), 40))
-            raise
+        for key, item in value.items():
+            name = key if type(key) is str and key.isascii() else self.key(key)
+            read += 1
+            if item is None or (type(item) in _ATOMS and (type(item) is bool or item.isascii())):
+                out[name] = item
+                continue
+            try:
+                out[name] = self.plain(item, depth + 1)
+            except _Stuck as stuck:
+                stuck.keys.append(name)
+                raise
         if len(out) != read:
             raise _Stuck("has two keys that are the same text in JSON")
         self.open.discard(id(value))
@@ -323,10 +324,3 @@ def _named(value: object) -> str:
     kind = type(value)
     home = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
     return shorten(home + kind.__qualname__, 80)
-
-
-def _shown(key: object) -> str:
-    try:
-        return str(key)
-    except Exception:
-        return f"<{_named(key)}>"
