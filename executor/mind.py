@@ -659,7 +659,7 @@ def _closing(state: State) -> tuple[Any, ...]:
     if state.stopping:
         return ("stopped", state.stopping, output, _stopped_message(state))
     if failed or problem:
-        return ("failed", "", output, problem or _failed_message(state, failed))
+        return ("failed", "", output, _failed_message(state, failed) if failed else problem)
     return ("done", "", output, f"all {len(state.nodes) - len(state.superseded)} steps are settled")
 
 
