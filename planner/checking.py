@@ -20,12 +20,14 @@ from ..policies.errors import SchemaRefused
 from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
 from ..policies.permissions import Principal, lacking
 from ..policies.policies import Policies
+from ..policies.text import shorten
 from ..registry.registry import Registry
 from ..registry.schema import Problem, Schema, compile_schema
 from ..registry.tools import Tool
 from .approvals import why_needed
 from .documents import CAPS, MAX_STEPS
 from .findings import Finding, Report, pointer_to, quoted, split_pointer
+from .folding import Known
 from .graph import shorten_path
 from .plan import Plan, Step
 from .study import Part, Study, finding, optional
@@ -300,6 +302,18 @@ def _reads_skipped(
             yield finding("may_be_skipped", spot.pointer, message, hint if len(hint) <= 200 else "")
 
 
+def _constants(study: Study) -> Findings:
+    """Values that depend on nothing that is not known yet: computed, and told where that certainly fails."""
+    index = {step.id: i for i, step in enumerate(study.plan.steps)}
+    for id, error in Known(study).troubles:
+        pointer = f"/steps/{index[id]}/value"
+        if error is None:
+            message = f"the constant values up to {quoted(id)} are more than a check computes; a run may refuse them"
+            yield finding("heavy_value", pointer, message)
+        elif study.steps[id].on_failure == "stop":
+            yield finding("always_fails", pointer, f"{quoted(id)} always fails: {shorten(error, 300)}")
+
+
 def _inputs(study: Study) -> Findings:
     schema = study.plan.inputs
     if schema is None:
@@ -394,13 +408,14 @@ def _arguments(study: Study, step: Step, index: int, tool: Tool) -> Findings:
 
 def _keys(study: Study, given: Mapping[str, Json], wanted: Type, pointer: str, who: str) -> Findings:
     """Keys that are not allowed, and keys that are missing."""
-    for name in given:
-        if wanted.has("object") and wanted.field(name) is None:
-            near = study.effort.nearest(name, [n for n in wanted.fields if n not in given] or wanted.fields)
-            known = ", ".join(map(quoted, [*wanted.fields][:12])) or "none"
-            guess = f"; did you mean {quoted(near)}?" if near else f"; it takes {known}"
-            message = f"{who} takes no argument {quoted(name)}{guess}"
-            yield finding("unknown_argument", pointer_to(name, within=pointer), message, near)
+    unknown = [name for name in given if wanted.has("object") and wanted.field(name) is None]
+    free = [name for name in wanted.fields if name not in given]
+    known = ", ".join(map(quoted, [*wanted.fields][:12])) or "none"
+    for name in unknown:
+        near = study.effort.nearest(name, free)
+        guess = f"; did you mean {quoted(near)}?" if near else f"; it takes {known}"
+        message = f"{who} takes no argument {quoted(name)}{guess}"
+        yield finding("unknown_argument", pointer_to(name, within=pointer), message, near)
     for name in sorted(wanted.required - given.keys()):
         held = describe(wanted.field(name) or ANY)
         kind = f" ({held})" if held != "anything" else ""
@@ -525,6 +540,7 @@ _RULES: tuple[Callable[[Study], Findings], ...] = (
     _tools,
     _conditions,
     _skipped,
+    _constants,
     _unused,
     _unordered,
 )

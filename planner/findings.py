@@ -153,6 +153,14 @@ CODES: dict[str, CodeDoc] = {
     "wrong_type": CodeDoc(
         "error", "A value can never be of the type that is needed.", "Refer to the value that is meant."
     ),
+    "always_fails": CodeDoc(
+        "error", "A value that depends on nothing unknown cannot be computed.", "Mend the expression."
+    ),
+    "heavy_value": CodeDoc(
+        "warning",
+        "Constant values of the plan are larger than a check computes.",
+        "Compute less, or give it to a tool.",
+    ),
     "not_a_list": CodeDoc(
         "error", "`each` stands over something that is never a list.", "Refer to the list."
     ),
@@ -166,9 +174,6 @@ CODES: dict[str, CodeDoc] = {
         "error", "A default does not satisfy its own schema.", "Give a default that does."
     ),
     # patches
-    "same_patch": CodeDoc("error", "This patch was proposed before.", "Propose another way, or give up."),
-    "refused": CodeDoc("error", "A hook refused the patch.", "Read its reason."),
-    "rejected": CodeDoc("error", "A person refused the patch.", "Read the reason given."),
     "same_patch": CodeDoc("error", "A patch was proposed before, to the letter.", "Propose another way."),
     "refused": CodeDoc("error", "The on_replan hook refused a patch.", "Propose another way."),
     "rejected": CodeDoc("error", "A person refused a patch.", "Propose another way, or answer cannot_plan."),

@@ -60,7 +60,7 @@ class Effort:
 
     def may_guess(self, names: Sized) -> bool:
         """Whether another search among these names can be afforded."""
-        self.guesses -= len(names) + 10
+        self.guesses -= min(len(names), 5_000) + 100
         return self.guesses > 0
 
     def affords(self, *types: Type) -> bool:

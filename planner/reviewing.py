@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
-from ..policies.expressions import EvaluationError, ExpressionError, Fuel
+from ..policies.expressions import ExpressionError
 from ..policies.permissions import ANYONE, Principal, lacking
 from ..policies.policies import Policies
 from ..registry.registry import Registry
@@ -25,6 +25,7 @@ from ..registry.tools import Tool
 from .approvals import asks_at_call, why_needed
 from .checking import check_study, unsound
 from .findings import CheckFailed, Report
+from .folding import Known
 from .inputs import settle_inputs
 from .plan import Plan, Step
 from .study import Study
@@ -33,9 +34,6 @@ from .types import describe
 __all__ = ["Change", "Count", "Diff", "Planned", "Review", "Seconds", "diff", "review", "spell"]
 
 Json: TypeAlias = Any
-
-_FUEL = 1_000_000
-"""For all values of one review together: about half a second."""
 
 
 class Count(NamedTuple):
@@ -189,7 +187,7 @@ def review(
     study = Study(plan, registry, principal)
     report = check_study(study, rules)
     given = settle_inputs(plan, inputs) if inputs is not None and report.ok else inputs
-    known = _Known(study, given)
+    known = Known(study, given)
     planned = tuple(_Seen(study, rules, principal or ANYONE, known).planned(step) for step in plan.steps)
     tools = {
         step.tool: registry[step.tool]
@@ -259,35 +257,10 @@ def _changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> tuple[Change, 
     )
 
 
-class _Known:
-    """Inputs, and the values of steps that depend on nothing else, as far as one tank of fuel goes."""
-
-    def __init__(self, study: Study, inputs: Mapping[str, Json] | None) -> None:
-        self.study = study
-        self.fuel = Fuel(_FUEL)
-        self.scope: dict[str, Json] = {} if inputs is None else {"inputs": inputs}
-        for id in study.graph.order:
-            step = study.steps[id]
-            if step.tool is None and not step.has("each") and not step.has("when"):
-                found = self.value(step, "value")
-                if found is not None:
-                    self.scope[id] = found[0]
-
-    def value(self, step: Step, field: str) -> tuple[Json] | None:
-        """The value of a template that needs nothing unknown, in a tuple; None where there is none."""
-        template = self.study.template(step, field)
-        if template is None or not template.names <= self.scope.keys():
-            return None
-        try:
-            return (template.evaluate(self.scope, self.fuel),)
-        except EvaluationError:
-            return None
-
-
 class _Seen:
     """Looks at the steps of one plan."""
 
-    def __init__(self, study: Study, policies: Policies, principal: Principal, known: _Known) -> None:
+    def __init__(self, study: Study, policies: Policies, principal: Principal, known: Known) -> None:
         self.study = study
         self.policies = policies
         self.principal = principal

@@ -267,7 +267,7 @@ class Study:
             local = {step.item_name: found.item if found.has("array") else ANY, "index": INTEGER}
         for field in ("when", "args"):
             if field in parts:
-                self._infer_part(parts[field], local)
+                self._infer_spots(parts[field], local)
         result = self._infer_part(parts["value"], local) if "value" in parts else ANY
         if step.tool is not None:
             tool = self.tool(step)
@@ -281,12 +281,15 @@ class Study:
         return join(result, NULL) if self.may_be_null(step) else result
 
     def _infer_part(self, part: Part, local: Mapping[str, Type]) -> Type:
+        self._infer_spots(part, local)
+        return self._template_type(part, part.template, ())
+
+    def _infer_spots(self, part: Part, local: Mapping[str, Type]) -> None:
         scope: dict[str, Type] = {"run": _RUN, "inputs": self.inputs_type}
         scope.update((name, self.types[name]) for name in part.names if name in self.types)
         scope.update(local)
         for spot in part.spots.values():
             self._infer_spot(spot, scope)
-        return self._template_type(part, part.template, ())
 
     def _infer_spot(self, spot: Spot, scope: Mapping[str, Type]) -> None:
         found, problems = infer(spot.expression.tree, spot.expression.text, scope, self.effort)
