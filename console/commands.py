@@ -6,7 +6,7 @@ A command gets its screen and what the user typed. It raises what `screen.compla
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -210,7 +210,7 @@ def approve(
     _hand_out(screen, output, approval.to_text())
     screen.document({"approval": approval.to_json(), "file": output})
     if output is not None:
-        screen.note(Text.assemble("approved by ", line(approval.by), "; written to ", line(output)))
+        screen.say(f"approved by {approval.by}; written to {output}")
     return Code.DONE
 
 
@@ -244,6 +244,9 @@ def _hand_out(screen: Screen, output: str | None, text: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- running
+
+_ANSWERS = 3
+"""So many answers are spelled out in the command that is shown."""
 
 
 def run(
@@ -314,6 +317,16 @@ def _desk(screen: Screen, view: View, by: str) -> Any:
     return Desk(screen, view, by).decide if screen.interactive else None
 
 
+def _run_in(stored: SqliteJournal, word: str) -> str:
+    """The id of a run: the word itself, or the newest run for `last`."""
+    if word != "last":
+        return word
+    listed = stored.runs()
+    if not listed:
+        raise BadInput(f"the journal {stored.path} holds no run yet")
+    return listed[0].run
+
+
 class _Journal:
     """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
 
@@ -363,13 +376,13 @@ def _driven(
         raise _interrupted(setting, view.progress.run) from None
     view.__exit__()
     screen.document(ended.to_json())
-    if screen.quiet:
-        screen.show(*telling.outcome_only(ended), important=True)
+    if screen.quiet and ended.ok:
+        screen.show(*telling.output_only(ended), important=True)
+    elif screen.quiet:
+        screen.say(f"foreplan: {telling.fate(ended)}: {ended.message}", important=True)
     else:
         screen.show(telling.account(ended, took=view.progress.took, full=full))
-    advice = _advice(setting, ended)
-    if advice:
-        screen.note(Text(), *map(line, advice))
+    _advise(screen, setting, ended)
     return _code(ended)
 
 
@@ -386,17 +399,27 @@ def _interrupted(setting: Setting, run: str) -> Interrupted:
     )
 
 
-def _advice(setting: Setting, ended: Run) -> list[str]:
-    """What to type next."""
+def _advise(screen: Screen, setting: Setting, ended: Run) -> None:
+    """What to type next, on lines that can be copied."""
+    advice = list(_advice(setting, ended))
+    if advice:
+        screen.note(Text())
+    for sentence in advice:
+        screen.say(sentence)
+
+
+def _advice(setting: Setting, ended: Run) -> Iterator[str]:
     if ended.state != "waiting":
-        return []
+        return
     if setting.journal is None:
-        return ["The run was kept in memory only, so it ends here; with --journal FILE it can be resumed."]
-    if not ended.waiting:
-        return [f"Go on with: {setting.command('resume', ended.id)}"]
-    first = ended.waiting[0]
-    answers = [f"--decide {shlex.quote(f'{first.id}={first.options[0]}')}"] if first.options else []
-    return ["Answer, and go on, with:", "  " + " ".join([setting.command("resume", ended.id), *answers])]
+        yield "The run was kept in memory only, so it ends here; with --journal FILE it can be resumed."
+        return
+    yield "Answer, and go on:" if ended.waiting else "Go on:"
+    shown = ended.waiting[:_ANSWERS]
+    answers = [f"--decide {shlex.quote(f'{plain(q.id)}={q.options[0]}')}" for q in shown if q.options]
+    yield "  " + " ".join([setting.command("resume", ended.id), *answers])
+    if len(ended.waiting) > _ANSWERS:
+        yield f"  and one --decide for each of the other {len(ended.waiting) - _ANSWERS} questions"
 
 
 def _code(ended: Run) -> Code:
@@ -425,6 +448,7 @@ def resume(
     answers = read_answers(words, who, reason)
     with _stored(setting.journal) as journal, View(screen) as view:
         assert journal is not None
+        run_id = _run_in(journal, run_id)
         for event in journal.events(run_id):
             view.progress.take(event)
         engine = setting.engine(journal, watch=view.watch, decide=_desk(screen, view, who))
@@ -435,6 +459,7 @@ def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
     """End a run for good."""
     with _stored(journal) as stored:
         assert stored is not None
+        run_id = _run_in(stored, run_id)
         opened = next(stored.events(run_id), None)
         contracts = getattr(opened, "contracts", {})
         tools = [Tool.from_contract(contract) for contract in contracts.values()]
@@ -454,6 +479,7 @@ def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full
     """A run as its journal tells it."""
     with _stored(journal) as stored:
         assert stored is not None
+        run_id = _run_in(stored, run_id)
         listed = list(stored.events(run_id))
         found = read_run(stored, run_id)
     if events:
@@ -462,9 +488,7 @@ def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full
     else:
         screen.document(found.to_json())
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
-        advice = _advice(Setting(tools="MODULE:REGISTRY", journal=journal), found)
-        if advice:
-            screen.note(Text(), *map(line, advice))
+        _advise(screen, Setting(tools="MODULE:NAME", journal=journal), found)
     return Code.DONE
 
 

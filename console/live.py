@@ -304,7 +304,7 @@ def _row(id_: str, tally: Tally, width: int, ascii_only: bool) -> Text:
 
 
 def _bar(tally: Tally, ascii_only: bool) -> Text:
-    full, rest = ("#", "-") if ascii_only else ("━", "━")
+    full, rest = ("#", "-") if ascii_only else ("━", "─")
     filled = round(_BAR * tally.done / tally.total) if tally.total else 0
     return Text.assemble((full * filled, "green"), (rest * (_BAR - filled), "bright_black"))
 

@@ -34,7 +34,7 @@ from .lines import (
     value_text,
 )
 
-__all__ = ["NEXT", "account", "event_list", "fate", "outcome_only", "question", "questions", "run_list"]
+__all__ = ["NEXT", "account", "event_list", "fate", "output_only", "question", "questions", "run_list"]
 
 _STATES: Mapping[RunState, str] = {
     "done": "bold green",
@@ -84,10 +84,8 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     return stacked(*parts)
 
 
-def outcome_only(run: Run) -> list[RenderableType]:
-    """The output of a run that is done; of any other, what became of it."""
-    if run.state != "done":
-        return [Text.assemble(fate(run), ": ", line(run.message, limit=2000))]
+def output_only(run: Run) -> list[RenderableType]:
+    """What a run that is done gave."""
     return [_output(run, None)] if run.output is not None else []
 
 
@@ -117,7 +115,7 @@ def _step(step: StepResult, run: Run) -> list[RenderableType]:
     return [
         line(step.id, style, NAME),
         line(step.tool or "value", style if step.tool else "dim", NAME),
-        Text(step.outcome.value if step.outcome else "not run", _OUTCOMES[step.outcome]),
+        Text(step.outcome.value if step.outcome else "open", _OUTCOMES[step.outcome]),
         line("; ".join(_remarks(step, fans_out)), "dim", 200),
     ]
 
@@ -127,7 +125,7 @@ def _remarks(step: StepResult, fans_out: bool) -> Iterator[str]:
         yield "replaced"
     if step.items or (fans_out and isinstance(step.value, list)):
         size = len(step.value) if isinstance(step.value, list) else len(step.items)
-        ended = Counter(item.outcome.value if item.outcome else "not run" for item in step.items)
+        ended = Counter(item.outcome.value if item.outcome else "open" for item in step.items)
         yield ", ".join(
             [f"{size - len(step.items)} of {size} ok", *(f"{n} {name}" for name, n in ended.items())]
         )
@@ -149,7 +147,7 @@ def _failures(run: Run, limit: int | None) -> Iterator[RenderableType]:
         )
         yield indented(stacked(*_messages([failure for _, failure in found], limit)))
         if kind not in told:
-            yield indented(Text(NEXT[kind], "dim"))
+            yield indented(Text(f"next: {NEXT[kind]}", "dim"))
         told.add(kind)
 
 
@@ -203,27 +201,28 @@ def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) 
     if asked.about == "patch":
         yield from _patch(asked.question, limit)
         return
-    subject = asked.question.get("tool", "")
-    if asked.about == "unknown":
-        yield Text.assemble(line(subject, "bold", NAME), " may have acted, and nobody knows")
-        failure = asked.question.get("failure") or {}
-        yield line(f"{failure.get('kind', '')}: {failure.get('message', '')}", "dim", limit)
-    else:
-        yield Text.assemble(line(asked.question.get("reason", ""), "dim", limit))
-        yield line(subject, "bold", NAME)
+    subject = line(asked.question.get("tool", ""), "bold", NAME)
+    unknown = asked.about == "unknown"
+    yield Text.assemble(subject, " may have acted, and nobody knows") if unknown else subject
     for name, value in (asked.question.get("args") or {}).items():
-        yield Text.assemble(
-            "  ", line(name, limit=NAME), (" = ", "dim"), value_text(value, limit), _source(sources.get(name))
+        told = Text.assemble(
+            line(name, limit=NAME), (" = ", "dim"), value_text(value, limit), _source(sources.get(name))
         )
+        yield indented(told)
+    yield Text(clipped(_reason(asked.question), limit), "dim")
+
+
+def _reason(said: Mapping[str, Any]) -> str:
+    """Why a person is asked: a sentence of ours, or how the attempt ended."""
+    failure = said.get("failure") or {}
+    return str(said.get("reason") or f"{failure.get('kind', '')}: {failure.get('message', '')}")
 
 
 def _source(template: Any) -> Text:
     """Where a value comes from, if the plan does not say it itself."""
-    return (
-        Text(f"   from {plain(template['$'], 120)}", "dim")
-        if isinstance(template, dict) and set(template) == {"$"}
-        else Text()
-    )
+    if isinstance(template, dict) and set(template) == {"$"}:
+        return Text(f"   from {plain(template['$'], 120)}", "dim")
+    return Text()
 
 
 def _patch(said: Mapping[str, Any], limit: int | None) -> Iterator[RenderableType]:
@@ -261,7 +260,7 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
         for run in runs
     ]
     head: list[RenderableType] = [Text(word, "dim") for word in ("run", "state", "opened (UTC)", "goal")]
-    return columns([head, *rows]) if rows else Text("no run yet")
+    return columns([head, *rows], wrap=False) if rows else Text("no run yet")
 
 
 def event_list(events: Iterable[Event]) -> RenderableType:
