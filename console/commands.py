@@ -416,7 +416,7 @@ def _advice(setting: Setting, ended: Run) -> Iterator[str]:
         return
     yield "Answer, and go on:" if ended.waiting else "Go on:"
     shown = ended.waiting[:_ANSWERS]
-    answers = [f"--decide {shlex.quote(f'{plain(q.id)}={q.options[0]}')}" for q in shown if q.options]
+    answers = [f"--decide {shlex.quote(f'{plain(asked.id)}=CHOICE')}" for asked in shown]
     yield "  " + " ".join([setting.command("resume", ended.id), *answers])
     if len(ended.waiting) > _ANSWERS:
         yield f"  and one --decide for each of the other {len(ended.waiting) - _ANSWERS} questions"

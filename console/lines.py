@@ -165,7 +165,10 @@ def _padded(row: list[Text], widths: list[int], gap: int) -> Text:
 
 
 class Trimmed:
-    """A part without the spaces that aligning leaves at the ends of lines."""
+    """A part without the spaces that aligning leaves at the ends of lines.
+
+    What is not safe yet (a text that was put together without `line` or `block`) becomes so here, at the last door.
+    """
 
     def __init__(self, part: RenderableType) -> None:
         self.part = part
@@ -177,5 +180,5 @@ class Trimmed:
             if segments:
                 last = segments.pop()
                 segments.append(Segment(last.text.rstrip(), last.style))
-            yield from segments
+            yield from (Segment(safe_text(text), style) for text, style, _ in segments)
             yield Segment.line()

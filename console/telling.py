@@ -34,7 +34,17 @@ from .lines import (
     value_text,
 )
 
-__all__ = ["NEXT", "account", "event_list", "fate", "output_only", "question", "questions", "run_list"]
+__all__ = [
+    "NEXT",
+    "account",
+    "calls_together",
+    "event_list",
+    "fate",
+    "output_only",
+    "question",
+    "questions",
+    "run_list",
+]
 
 _STATES: Mapping[RunState, str] = {
     "done": "bold green",
@@ -61,6 +71,8 @@ NEXT: Mapping[Kind, str] = {
     Kind.BUSINESS: "the tool says no: change the plan or the data",
 }
 """What a person can do about failures of each kind, once retries and re-plans are over."""
+
+_REFUSED = "a person said no: change the plan, or ask again in a new run"
 
 _PATHS = 4
 _MESSAGES = 3
@@ -140,15 +152,16 @@ def _failures(run: Run, limit: int | None) -> Iterator[RenderableType]:
     groups: dict[tuple[Kind, str], list[tuple[str, Failure]]] = {}
     for path, failure in run.failures:
         groups.setdefault((failure.kind, failure.code), []).append((path, failure))
-    told: set[Kind] = set()
+    told: set[str] = set()
     for (kind, code), found in groups.items():
         yield joined(
             [Text(kind.value, "red"), line(code, limit=NAME), line(_places([path for path, _ in found]))]
         )
         yield indented(stacked(*_messages([failure for _, failure in found], limit)))
-        if kind not in told:
-            yield indented(Text(f"next: {NEXT[kind]}", "dim"))
-        told.add(kind)
+        advice = _REFUSED if code == "rejected" else NEXT[kind]
+        if advice not in told:
+            yield indented(Text(f"next: {advice}", "dim"))
+        told.add(advice)
 
 
 def _places(paths: list[str]) -> str:
@@ -189,27 +202,43 @@ def question(
     asked: DecisionAsked, limit: int | None = VALUE, sources: Mapping[str, Any] | None = None
 ) -> RenderableType:
     """One question: values as they are and where they come from, reasons of ours; no prose of a model."""
+    *others, last = asked.options or ("",)
+    choices = f"{', '.join(map(plain, others))} or {plain(last)}" if others else plain(last)
     return stacked(
-        Text.assemble(
-            line(asked.id, "bold", 80), ("   ", ""), (" or ".join(map(plain, asked.options)), "dim")
-        ),
+        Text.assemble(line(asked.id, "bold", 80), "   ", (choices, "dim")),
         indented(stacked(*_asked(asked, limit, sources or {}))),
     )
+
+
+def calls_together(asked: Iterable[tuple[DecisionAsked, Mapping[str, Any]]]) -> RenderableType:
+    """Calls of one tool that all ask: why, once, then each with its arguments and where they come from."""
+    listed = list(asked)
+    reason = line(_reason(listed[0][0].question), limit=VALUE)
+    head = Text.assemble((f"{len(listed)} calls ask for a yes: ", "bold"), reason)
+    parts: list[RenderableType] = [head]
+    for decision, sources in listed:
+        parts.append(indented(line(path_text(decision.path), "bold", 80)))
+        parts.append(indented(stacked(*_values(decision.question, VALUE, sources)), 4))
+    return stacked(*parts)
 
 
 def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) -> Iterator[RenderableType]:
     if asked.about == "patch":
         yield from _patch(asked.question, limit)
         return
-    subject = line(asked.question.get("tool", ""), "bold", NAME)
-    unknown = asked.about == "unknown"
-    yield Text.assemble(subject, " may have acted, and nobody knows") if unknown else subject
-    for name, value in (asked.question.get("args") or {}).items():
-        told = Text.assemble(
+    tool = line(asked.question.get("tool", ""), "bold", NAME)
+    yield Text.assemble(tool, " may have acted, and nobody knows") if asked.about == "unknown" else tool
+    yield from map(indented, _values(asked.question, limit, sources))
+    yield Text(clipped(_reason(asked.question), limit), "dim")
+
+
+def _values(
+    said: Mapping[str, Any], limit: int | None, sources: Mapping[str, Any]
+) -> Iterator[RenderableType]:
+    for name, value in (said.get("args") or {}).items():
+        yield Text.assemble(
             line(name, limit=NAME), (" = ", "dim"), value_text(value, limit), _source(sources.get(name))
         )
-        yield indented(told)
-    yield Text(clipped(_reason(asked.question), limit), "dim")
 
 
 def _reason(said: Mapping[str, Any]) -> str:

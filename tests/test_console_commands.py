@@ -240,6 +240,27 @@ def test_a_rejected_call_is_never_made(shell: Shell) -> None:
     assert (said.code, Path("paid.txt").read_text()) == (1, "bob\n")
 
 
+def test_an_outcome_that_nobody_knows_waits_for_a_person(shell: Shell) -> None:
+    """The tool acted, or not: the run waits, and a person says what the call gave."""
+    said = shell.here("run", "charges.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    assert (said.code, "charge may have acted, and nobody knows" in said.out) == (3, True)
+    [asked] = shell.here("show", "last", "--journal", "runs.db", "--json").document["waiting"]
+    answer = f'{asked["id"]}=accept:{{"id": "c=1"}}'
+    said = shell.here("resume", "last", *TOOLS, "--journal", "runs.db", "--decide", answer, "--json")
+    assert (said.code, said.document["output"]) == (0, "c=1"), said.err
+
+
+def test_last_is_the_newest_run(shell: Shell) -> None:
+    """It stands for an id; in an empty journal it is a sentence."""
+    from foreplan import SqliteJournal
+
+    SqliteJournal("empty.db").close()
+    shell.here("run", "reads.yaml", *TOOLS, "--journal", "runs.db")
+    assert shell.here("show", "last", "--journal", "runs.db", "--json").document["run"] == run_id(shell)
+    said = shell.here("show", "last", "--journal", "empty.db")
+    assert (said.code, "no run yet" in said.err) == (2, True)
+
+
 def test_show_needs_no_tools(shell: Shell) -> None:
     """The run is told from the journal alone."""
     shell.here("run", "reads.yaml", *TOOLS, "--journal", "runs.db")
