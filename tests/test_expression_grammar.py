@@ -175,6 +175,8 @@ def test_a_method_without_brackets_is_a_key() -> None:
         ("= a.x", "a.x"),
         ("steps.a.output.x", "a.x"),
         ("steps.a.x[0]", "a.x[0]"),
+        ("{{ steps.a.output.x }}", "a.x"),
+        ("${steps.a.output.x && !b}", "a.x and not b"),
         ("a?.x", "a.get('x')"),
         ("NOT a AND b", "not a and b"),
         ("'&& null' == null", "'&& null' is None"),
