@@ -13,7 +13,7 @@ import typer
 
 from ..policies.errors import BadInput
 from . import commands
-from .commands import Given, Setting
+from .commands import Consent, Given, Setting
 from .loading import importable_here
 from .screen import Code, Screen, complain, perform
 
@@ -281,20 +281,10 @@ def _approve(
     """
     setting = Setting(tools, None, policies, principal, tuple(permission))
     given = Given(inputs, tuple(set))
+    consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.approve(
-            s,
-            setting,
-            given,
-            plan,
-            by=by,
-            scope=scope,
-            expires_in=expires_in,
-            output=output,
-            yes=yes,
-            full=full,
-        ),
+        lambda s: commands.approve(s, setting, given, consent, plan, output=output, full=full),
     )
 
 
@@ -325,11 +315,10 @@ def _run(
     """
     setting = Setting(tools, planner, policies, principal, tuple(permission), journal)
     given = Given(inputs, tuple(set))
+    consent = Consent(approval, approve, yes, by, scope)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.run(
-            s, setting, given, plan, approval=approval, ask=approve, by=by, scope=scope, yes=yes, full=full
-        ),
+        lambda s: commands.run(s, setting, given, consent, plan, full=full),
     )
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from ..executor.engine import Engine, read_run
 from ..executor.events import Event, encode
 from ..executor.run import Run
+from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal
 from ..planner.approvals import Approval, Scope
 from ..planner.documents import Source, write_yaml
@@ -46,6 +47,8 @@ from .screen import Code, Failed, Faulty, Interrupted, Screen
 from .waiting import wait_for
 
 __all__ = [
+    "Consent",
+    "Given",
     "Setting",
     "approve",
     "cancel",
@@ -72,16 +75,18 @@ class Setting:
     permissions: tuple[str, ...] = ()
     journal: str | None = None
 
-    def engine(self, journal: SqliteJournal | None = None, **host: Any) -> Engine:
-        """The engine these words describe."""
-        return Engine(
-            load_registry(self.tools),
-            load_planner(self.planner) if self.planner is not None else None,
-            policies=read_policies(self.policies),
-            principal=read_principal(self.principal, self.permissions),
-            journal=journal,
-            **host,
-        )
+    def loaded(self) -> dict[str, Any]:
+        """What these words name, as arguments of an engine; loaded once."""
+        return {
+            "registry": load_registry(self.tools),
+            "planner": load_planner(self.planner) if self.planner is not None else None,
+            "policies": read_policies(self.policies),
+            "principal": read_principal(self.principal, self.permissions),
+        }
+
+    def engine(self) -> Engine:
+        """The engine these words describe, without a journal."""
+        return Engine(**self.loaded())
 
     def command(self, name: str, *words: str) -> str:
         """A command line with these words in it, to be pasted."""
@@ -101,6 +106,23 @@ class Given:
     def read(self, plan: Plan) -> dict[str, Any] | None:
         """The inputs, checked; None where nothing is said."""
         return read_inputs(plan, self.inputs, self.sets)
+
+
+@dataclass(frozen=True)
+class Consent:
+    """The words about approval: a file, or a yes given here; whose it is, how long it lasts, which re-plans it covers."""
+
+    file: str | None = None
+    ask: bool = False
+    yes: bool = False
+    by: str | None = None
+    scope: str = "none"
+    expires_in: str | None = None
+
+    def approved(self, engine: Engine, plan: Plan, inputs: dict[str, Any] | None) -> Approval:
+        """The approval of what was shown."""
+        by, lasts = self.by or login_name(), read_duration(self.expires_in)
+        return engine.approve(plan, inputs=inputs, by=by, scope=_scope(self.scope), expires_in=lasts)
 
 
 # ---------------------------------------------------------------------------------------------- before a run
@@ -185,17 +207,14 @@ def approve(
     screen: Screen,
     setting: Setting,
     given: Given,
+    consent: Consent,
     path: str,
     *,
-    by: str | None,
-    scope: str,
-    expires_in: str | None,
     output: str | None,
-    yes: bool,
     full: bool,
 ) -> Code:
     """Show what a plan would do, ask, and write down the yes."""
-    allowed, lasts = _scope(scope), read_duration(expires_in)
+    _scope(consent.scope), read_duration(consent.expires_in)  # before anything is shown
     plan, source = read_given_plan(path)
     engine = setting.engine()
     _checked(engine, plan, source)
@@ -205,8 +224,8 @@ def approve(
         screen.show if output is not None else screen.note
     )  # stdout is for the approval where it goes there
     show(render.contents(found, full=full))
-    _agree(screen, found, yes=yes)
-    approval = engine.approve(plan, inputs=inputs, by=by or login_name(), scope=allowed, expires_in=lasts)
+    _agree(screen, found, yes=consent.yes)
+    approval = consent.approved(engine, plan, inputs)
     _hand_out(screen, output, approval.to_text())
     screen.document({"approval": approval.to_json(), "file": output})
     if output is not None:
@@ -249,72 +268,46 @@ _ANSWERS = 3
 """So many answers are spelled out in the command that is shown."""
 
 
-def run(
-    screen: Screen,
-    setting: Setting,
-    given: Given,
-    path: str,
-    *,
-    approval: str | None,
-    ask: bool,
-    by: str | None,
-    scope: str,
-    yes: bool,
-    full: bool,
-) -> Code:
+def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: str, *, full: bool) -> Code:
     """Run a plan to its end, or to where only people can go on."""
-    allowed = _scope(scope)
+    _scope(consent.scope)
     plan, source = read_given_plan(path)
     inputs = given.read(plan)
-    approved = read_given_approval(approval)
-    who = by or login_name() if ask or screen.interactive else by or ""
+    approval = read_given_approval(consent.file)
+    loaded = setting.loaded()
+    engine = Engine(**loaded)
+    _checked(engine, plan, source)
+    if approval is None:
+        approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
     with _Journal(setting.journal) as journal, View(screen) as view:
-        engine = setting.engine(journal, watch=view.watch, decide=_desk(screen, view, who))
-        _checked(engine, plan, source)
-        if approved is None:
-            approved = _approval_here(
-                screen, view, engine, plan, inputs, ask=ask, yes=yes, by=who, scope=allowed, full=full
-            )
+        desk = _desk(screen, view, consent.by)
+        engine = Engine(**loaded, journal=journal, watch=view.watch, decide=desk)
         return _driven(
-            screen,
-            setting,
-            view,
-            lambda: engine.run(plan, inputs=inputs, approval=approved),
-            full=full,
+            screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
         )
 
 
 def _approval_here(
-    screen: Screen,
-    view: View,
-    engine: Engine,
-    plan: Plan,
-    inputs: dict[str, Any] | None,
-    *,
-    ask: bool,
-    yes: bool,
-    by: str,
-    scope: Scope,
-    full: bool,
+    screen: Screen, engine: Engine, plan: Plan, inputs: dict[str, Any] | None, consent: Consent, *, full: bool
 ) -> Approval | None:
     """The yes of whoever sits here, if it was asked for; a plan that needs one and has none is refused."""
     found = engine.review(plan, inputs=inputs)
-    if not ask:
-        if found.needs_approval:
-            reasons = "; ".join(found.approval[:3])
-            raise NotApproved(
-                f"this plan needs an approval ({reasons}): add --approve to see what it does and say yes here, "
-                "or give --approval FILE, which `foreplan approve` writes"
-            )
-        return None
-    with view.aside():
+    if consent.ask:
         screen.note(render.contents(found, full=full))
-        _agree(screen, found, yes=yes)
-    return engine.approve(plan, inputs=inputs, by=by, scope=scope)
+        _agree(screen, found, yes=consent.yes)
+        return consent.approved(engine, plan, inputs)
+    if found.needs_approval:
+        reasons = "; ".join(found.approval[:3])
+        raise NotApproved(
+            f"this plan needs an approval ({reasons}): add --approve to see what it does and say yes here, "
+            "or give --approval FILE, which `foreplan approve` writes"
+        )
+    return None
 
 
-def _desk(screen: Screen, view: View, by: str) -> Any:
-    return Desk(screen, view, by).decide if screen.interactive else None
+def _desk(screen: Screen, view: View, by: str | None) -> Decide | None:
+    """Who answers while the run is live: whoever sits at the terminal, if there is one."""
+    return Desk(screen, view, by or login_name()).decide if screen.interactive else None
 
 
 def _run_in(stored: SqliteJournal, word: str) -> str:
@@ -444,14 +437,14 @@ def resume(
 ) -> Code:
     """Take up a run that was interrupted or waits."""
     words = list(decide)
-    who = by or login_name() if words or screen.interactive else by or ""
-    answers = read_answers(words, who, reason)
+    answers = read_answers(words, by or login_name(), reason) if words else {}
     with _stored(setting.journal) as journal, View(screen) as view:
         assert journal is not None
         run_id = _run_in(journal, run_id)
         for event in journal.events(run_id):
             view.progress.take(event)
-        engine = setting.engine(journal, watch=view.watch, decide=_desk(screen, view, who))
+        desk = _desk(screen, view, by)
+        engine = Engine(**setting.loaded(), journal=journal, watch=view.watch, decide=desk)
         return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
 
 

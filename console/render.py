@@ -75,13 +75,16 @@ def _finding(finding: Finding, name: str) -> RenderableType:
         "  ",
         (plain(finding.code), "dim"),
     )
-    source = block(finding.excerpt, "dim") if finding.excerpt else None
+    source = block(finding.excerpt, "dim")
+    source.no_wrap, source.overflow = True, "ellipsis"  # the caret stays under its place
     advice = (
         Text.assemble(("  suggestion: ", "dim"), clipped(finding.suggestion, VALUE))
         if finding.suggestion
         else None
     )
-    return stacked(head, indented(block(finding.message, limit=2000)), source, advice)
+    return stacked(
+        head, indented(block(finding.message, limit=2000)), source if finding.excerpt else None, advice
+    )
 
 
 def _place(finding: Finding, name: str) -> str:

@@ -165,6 +165,14 @@ def test_a_plan_that_acts_does_not_run_without_an_approval(shell: Shell) -> None
     assert (said.code, "--approve" in said.err, said.out) == (3, True, "")
 
 
+def test_a_run_that_does_not_begin_leaves_no_journal(shell: Shell) -> None:
+    """Neither a bad plan nor a missing yes makes a file."""
+    Path("bad.yaml").write_text(Path("plan.yaml").read_text().replace("tool: refund", "tool: refnd"))
+    for plan in ("plan.yaml", "bad.yaml"):
+        shell.here("run", plan, *TOOLS, *MAY, *LEDGER, "--journal", "runs.db")
+    assert not Path("runs.db").exists()
+
+
 def test_an_approved_plan_runs(shell: Shell) -> None:
     """From approval to output, with the file between."""
     shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")

@@ -37,6 +37,7 @@ from foreplan.executor.events import (
 )
 from foreplan.executor.journal import RunLine
 from foreplan.executor.run import ItemResult, StepResult
+from foreplan.planner.findings import Finding
 
 HOSTILE = "a\x1b[2J\x9b31mb\u202ec\u2066d[red]e[/red][link=http://x]f\x07\r\ng\u200bh"
 """ESC, C1, bidirectional controls, markup, bell, line breaks, zero width."""
@@ -311,3 +312,10 @@ def test_a_tool_that_fails_with_escapes_is_safe_in_the_account() -> None:
 def test_an_empty_registry_says_so() -> None:
     """No tool is a sentence, not an empty screen."""
     assert "no tool" in shown(render.tools([]))
+
+
+def test_a_long_line_of_a_source_is_cut_and_not_broken() -> None:
+    """The caret stands under its place, however long the line."""
+    finding = Finding("syntax", "error", "", "no", "", 1, 51, f"   1 | {'x' * 100}\n{' ' * 57}^")
+    lines = shown(render.findings([finding])).splitlines()
+    assert [line.rstrip() for line in lines[2:]] == [f"   1 | {'x' * 72}…", f"{' ' * 57}^"]
