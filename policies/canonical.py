@@ -44,7 +44,7 @@ def _simple(value: Any) -> bool:
     if kind is str:
         return bool(value.isascii())
     if kind is int:
-        return -_SAFE < value < _SAFE
+        return bool(-_SAFE < value < _SAFE)
     if value is None or kind is bool:
         return True
     if kind is dict:
