@@ -219,12 +219,21 @@ def _soft_failure(call: Call, result: Any) -> Failure | None:
 
 
 def _may_exceed(value: Any, most: int) -> bool:
-    """Whether it is worth measuring: a flat record of short texts is not."""
-    if type(value) is dict:
-        return len(value) > 64 or any(_may_exceed(v, most // 128) for v in value.values())
-    if type(value) is str:
-        return len(value) * 6 > most
-    return type(value) is list and bool(value)
+    """Whether it is worth measuring: a flat record of short texts and keys is not."""
+    kind = type(value)
+    if kind is str:
+        return 6 * len(value) + 2 > most
+    if kind is int:
+        return bool(value.bit_length() >= most)
+    if kind is not dict:
+        return most < 32 or (kind is list and bool(value))
+    if len(value) > 64 or most < 8192:
+        return True
+    share = most // (4 * len(value) or 1)
+    for key, item in value.items():  # noqa: SIM110 - a generator would double the time
+        if 6 * len(key) + 2 > share or _may_exceed(item, share):
+            return True
+    return False
 
 
 def _cancelled() -> bool:
