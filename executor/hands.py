@@ -56,7 +56,8 @@ class Guard:
         self._limits = policies.limits
         self._busy = 0
         self._busy_of: dict[str, int] = {}
-        self._freed = anyio.Event()
+        self._freed: anyio.Event | None = None
+        """Made by who waits: an event for each call that ends would cost more than the counting."""
 
     async def enter(self, call: Call) -> Failure | None:
         """Take a slot; None means that the attempt may start. Each success needs one `leave`."""
@@ -73,8 +74,9 @@ class Guard:
         """Give the slot back: the call is over, and so is its thread."""
         self._busy -= 1
         self._busy_of[name] -= 1
-        freed, self._freed = self._freed, anyio.Event()
-        freed.set()
+        if self._freed is not None:
+            self._freed.set()
+            self._freed = None
 
     def _full(self, name: str) -> bool:
         most = self._limits.tool.get(name)
@@ -83,6 +85,7 @@ class Guard:
     async def _slot(self, call: Call) -> bool:
         with anyio.move_on_after(call.timeout):
             while self._full(call.tool.name):
+                self._freed = self._freed or anyio.Event()
                 await self._freed.wait()
             return True
         return False
@@ -109,9 +112,7 @@ class ToolHands:
     async def perform(self, call: Call) -> Result:
         """Make one attempt, under the tool's timeout."""
         job = None if call.tool.is_async else self._job(call)
-        scope = anyio.CancelScope(
-            deadline=math.inf if call.timeout is None else anyio.current_time() + call.timeout
-        )
+        scope = anyio.move_on_after(call.timeout)
         value, error = None, None
         try:
             with scope:
