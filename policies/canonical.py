@@ -46,9 +46,9 @@ def _simple(value: Any) -> bool:
     if kind is str or value is None or kind is bool:
         return True
     if kind is int:
-        return -_SAFE < value < _SAFE
+        return bool(-_SAFE < value < _SAFE)
     if kind is float:
-        return 1e-4 <= abs(value) < 1e16 and not value.is_integer()
+        return bool(1e-4 <= abs(value) < 1e16 and not value.is_integer())
     if kind is dict:
         for key, item in value.items():  # noqa: SIM110 - a generator would double the time
             if not (_plain_key(key) and _simple(item)):
@@ -60,7 +60,7 @@ def _simple(value: Any) -> bool:
 
 
 def _plain_key(key: Any) -> bool:
-    return type(key) is str and (key.isascii() or max(key) < "\ud800")
+    return type(key) is str and bool(key.isascii() or max(key) < "\ud800")
 
 
 def _tame(value: Any) -> Any:
