@@ -18,10 +18,11 @@ from peers import installed, langgraph
 from results import Figures, Found, Options, Target, cpu, median, ratio
 from typing_extensions import TypedDict
 
-from foreplan import Effect, Engine, Plan, Policies, tool
+from foreplan import Effect, Engine, Plan, tool
 
 N = 1_000
 ITEMS = 10_000
+THREADED = 2_000
 SHAPES: dict[str, Callable[[int], Edges]] = {"chain": chain, "fan-out": fan, "DAG": dag}
 
 
@@ -40,6 +41,12 @@ async def work(a: int, b: int, label: str) -> Point:
     return {"total": a + b, "label": label}
 
 
+@tool(effect=Effect.READS)
+def work_in_thread(a: int, b: int, label: str) -> Point:
+    """The same, without async."""
+    return {"total": a + b, "label": label}
+
+
 def plan_of(edges: Edges) -> Plan:
     steps = []
     for i, needs in enumerate(edges):
@@ -51,15 +58,15 @@ def plan_of(edges: Edges) -> Plan:
     return Plan.model_validate({"steps": steps})
 
 
-def each_plan(n: int) -> Plan:
+def each_plan(n: int, name: str = "work") -> Plan:
     args = {"a": {"$": "item"}, "b": 1, "label": "x"}
     return Plan.model_validate(
-        {"steps": [{"id": "every", "each": {"$": f"range({n})"}, "tool": "work", "args": args}]}
+        {"steps": [{"id": "every", "each": {"$": f"range({n})"}, "tool": name, "args": args}]}
     )
 
 
 def make_engine() -> Engine:
-    return Engine([work], policies=Policies())
+    return Engine([work, work_in_thread])
 
 
 async def run_whole(engine: Engine, plan: Plan) -> None:
@@ -126,6 +133,18 @@ def each(n: int) -> Cases:
     }
 
 
+def each_in_threads(n: int) -> Cases:
+    """Tools without async; the floor is `anyio.to_thread` in the same window."""
+
+    async def step(i: int) -> None:
+        await anyio.to_thread.run_sync(work_in_thread.function, i, 1, "x")
+
+    return {
+        "floor": partial(windowed, [[] for _ in range(n)], step, 64),
+        "foreplan": partial(run_whole, make_engine(), each_plan(n, "work_in_thread")),
+    }
+
+
 async def main(options: Options) -> Found:
     peer = options.peer and installed() and options.backend == "asyncio"
     figures: dict[str, Figures] = {}
@@ -135,7 +154,10 @@ async def main(options: Options) -> Found:
         every_time(dag(N), peer), options.repeats, N
     )
     figures[f"each of {ITEMS:,}"] = await compared(each(ITEMS), options.repeats, ITEMS)
-    return Found(figures, list(targets(figures)))
+    figures[f"each of {THREADED:,}, in threads"] = await compared(
+        each_in_threads(THREADED), options.repeats, THREADED
+    )
+    return Found(figures, targets(figures))
 
 
 def targets(figures: dict[str, Figures]) -> list[Target]:
