@@ -3,7 +3,8 @@
 Each step has three typed arguments, one of them a reference, and gives an object; both sides are validated, the
 journal is in memory. The floor is a warm scheduler of thirty lines on anyio that keeps the same order and does nothing
 else; LangGraph runs the same steps and validates nothing. Plans and graphs are compiled beforehand, but for the rows
-that say so. CPU time of this process (all threads), median of the repeats, all in one run; the ratio is what counts.
+that say so. CPU time of this process (all threads), median of the repeats, all in one run; the
+ratio is what counts. Each pays for its own garbage, not for what the others left.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 __all__ = ["Figures", "Found", "Options", "Target", "cpu", "machine", "median", "ratio", "rows", "wall"]
@@ -54,19 +55,30 @@ class Found(NamedTuple):
 
 
 async def cpu(main: Callable[[], Awaitable[Any]]) -> float:
-    """CPU seconds of one call, all threads; garbage is collected before, and as usual during."""
-    gc.collect()
-    start = time.process_time()
-    await main()
-    return time.process_time() - start
+    """CPU seconds of one call, all threads."""
+    with _own_garbage():
+        start = time.process_time()
+        await main()
+        return time.process_time() - start
 
 
 async def wall(main: Callable[[], Awaitable[Any]]) -> float:
     """Seconds of one call as a clock on the wall shows them."""
+    with _own_garbage():
+        start = time.perf_counter()
+        await main()
+        return time.perf_counter() - start
+
+
+@contextmanager
+def _own_garbage() -> Iterator[None]:
+    """The collector works as always, but does not look through what was there before: that may be the peer's."""
     gc.collect()
-    start = time.perf_counter()
-    await main()
-    return time.perf_counter() - start
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def median(values: Iterable[float], scale: float = 1.0, digits: int = 1) -> float:
