@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..planner.approvals import Approval, Scope, approval_needed, bind, differences
+from ..planner.approvals import Approval, Scope, approval_needed, bind, differences, tools_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
@@ -287,8 +287,7 @@ class Engine:
     def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
         """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
         if approval is None:
-            tools = [self.registry[step.tool] for step in plan.steps if step.tool is not None]
-            if approval_needed(tools, self.policies):
+            if approval_needed([self.registry[name] for name in tools_of(plan)], self.policies):
                 raise NotApproved(
                     "this plan needs an approval: review it, then run it with engine.approve(...)"
                 )
@@ -311,7 +310,7 @@ class Engine:
     def _opening(
         self, runtime: Runtime, plan: Plan, inputs: dict[str, Any], approval: Approval | None, run: str
     ) -> e.RunOpened:
-        used = {step.tool for step in plan.steps}
+        used = set(tools_of(plan))
         planner = self._host.planner is not None
         return e.RunOpened(
             *runtime.stamp(),

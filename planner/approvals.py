@@ -182,8 +182,15 @@ def differences(
 
 
 def tools_of(plan: Plan) -> list[str]:
-    """The names of the tools a plan calls, once each, in the order of the plan."""
-    return list(dict.fromkeys(step.tool for step in plan.steps if step.tool is not None))
+    """The names of the tools a plan calls, once each, in the order of the plan; those that undo something too."""
+    return list(dict.fromkeys(name for step in plan.every_step for name in _calls_of(step)))
+
+
+def _calls_of(step: Step) -> Iterator[str]:
+    if step.tool is not None:
+        yield step.tool
+    if step.undo is not None:
+        yield step.undo.tool
 
 
 def why_needed(tools: Iterable[Tool], policies: Policies) -> list[str]:
