@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..policies.errors import BadInput
 from . import commands
-from .commands import Given, Setting
+from .commands import Consent, Given, Setting
 from .loading import importable_here
 from .screen import Code, Screen, complain, perform
 
@@ -23,7 +24,6 @@ app = typer.Typer(
     help="A model plans first, as data; code checks it, people review it, and only then does it run.",
     epilog="Exit codes: 0 done; 1 failed; 2 bad input; 3 not approved, or waiting for a person; 130 interrupted; "
     "141 nobody reads the output.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -38,7 +38,9 @@ Goal = Annotated[
 PlanFile = Annotated[
     str, typer.Argument(metavar="PLAN", help="The plan: a YAML or JSON file, or - for standard input.")
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run; `foreplan runs` lists them.")]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="The id of the run, or `last`; `foreplan runs` lists them.")
+]
 Old = Annotated[str, typer.Argument(metavar="OLD", help="The plan as it was.")]
 New = Annotated[str, typer.Argument(metavar="NEW", help="The plan as it is.")]
 ToolName = Annotated[
@@ -279,20 +281,10 @@ def _approve(
     """
     setting = Setting(tools, None, policies, principal, tuple(permission))
     given = Given(inputs, tuple(set))
+    consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.approve(
-            s,
-            setting,
-            given,
-            plan,
-            by=by,
-            scope=scope,
-            expires_in=expires_in,
-            output=output,
-            yes=yes,
-            full=full,
-        ),
+        lambda s: commands.approve(s, setting, given, consent, plan, output=output, full=full),
     )
 
 
@@ -323,11 +315,10 @@ def _run(
     """
     setting = Setting(tools, planner, policies, principal, tuple(permission), journal)
     given = Given(inputs, tuple(set))
+    consent = Consent(approval, approve, yes, by, scope)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.run(
-            s, setting, given, plan, approval=approval, ask=approve, by=by, scope=scope, yes=yes, full=full
-        ),
+        lambda s: commands.run(s, setting, given, consent, plan, full=full),
     )
 
 
@@ -426,20 +417,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command `foreplan`; gives the exit code and raises nothing."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code: Any = app(words, prog_name="foreplan", standalone_mode=False)
+        code: Any = app(words or ["--help"], prog_name="foreplan", standalone_mode=False)
         return int(code or 0)
     except Exception as error:  # what typer says about the words themselves
         return int(_usage(error, words))
 
 
 def _usage(error: Exception, words: list[str]) -> Code:
-    from ..policies.errors import BadInput
-
-    said = getattr(error, "format_message", None)
+    """Say what is wrong with the words of a command line."""
     screen = Screen(json="--json" in words, traceback="--traceback" in words)
+    said = getattr(error, "format_message", None)
     if said is None:
         return complain(screen, error)
+    sentence = " ".join(str(said()).split()).rstrip(".").replace(". Did you mean", "; did you mean")
     context = getattr(error, "ctx", None)
-    hint = f"; see {context.command_path} --help" if context is not None else ""
-    sentence = " ".join(str(said()).split()).rstrip(".")
-    return complain(screen, BadInput(f"{sentence[:1].lower()}{sentence[1:]}{hint}"))
+    advice = f" (see {context.command_path} --help)" if context is not None else ""
+    return complain(screen, BadInput(f"{sentence[:1].lower()}{sentence[1:]}{advice}"))

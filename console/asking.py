@@ -26,7 +26,7 @@ from ..policies.errors import BadInput
 from .lines import plain
 from .live import View
 from .screen import Screen
-from .telling import question
+from .telling import calls_together, question
 
 __all__ = ["Desk", "login_name", "yes_or_no"]
 
@@ -104,9 +104,8 @@ class Desk:
 
     async def _together(self, alike: list[_Open]) -> str:
         """`y` for all, `r` for none, `n` for one by one."""
-        self._show(Text(f"{len(alike)} calls of the same tool ask for a yes", "bold"))
-        for open_ in alike:
-            self._show(question(open_.asked, sources=self._view.progress.sources(open_.asked)))
+        progress = self._view.progress
+        self._show(calls_together((open_.asked, progress.sources(open_.asked)) for open_ in alike))
         said = await self._line(f"Approve all {len(alike)}? [y/N, e to go one by one] ")
         return "n" if said.casefold() in ("e", "each") else "y" if _is_yes(said) else "r"
 
@@ -139,7 +138,7 @@ class Desk:
                 self._show(Text(plain(error.findings[0].message), "red"))
 
     def _show(self, part: RenderableType) -> None:
-        self._screen.err.print(part)
+        self._screen.note(Text(), part, important=True)
 
     async def _line(self, prompt: str) -> str:
         """One line of the terminal, without holding the event loop up; the end of input means that nobody is there."""

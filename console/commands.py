@@ -6,7 +6,7 @@ A command gets its screen and what the user typed. It raises what `screen.compla
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -16,6 +16,7 @@ from rich.text import Text
 from ..executor.engine import Engine, read_run
 from ..executor.events import Event, encode
 from ..executor.run import Run
+from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal
 from ..planner.approvals import Approval, Scope
 from ..planner.documents import Source, write_yaml
@@ -46,6 +47,8 @@ from .screen import Code, Failed, Faulty, Interrupted, Screen
 from .waiting import wait_for
 
 __all__ = [
+    "Consent",
+    "Given",
     "Setting",
     "approve",
     "cancel",
@@ -72,16 +75,18 @@ class Setting:
     permissions: tuple[str, ...] = ()
     journal: str | None = None
 
-    def engine(self, journal: SqliteJournal | None = None, **host: Any) -> Engine:
-        """The engine these words describe."""
-        return Engine(
-            load_registry(self.tools),
-            load_planner(self.planner) if self.planner is not None else None,
-            policies=read_policies(self.policies),
-            principal=read_principal(self.principal, self.permissions),
-            journal=journal,
-            **host,
-        )
+    def loaded(self) -> dict[str, Any]:
+        """What these words name, as arguments of an engine; loaded once."""
+        return {
+            "registry": load_registry(self.tools),
+            "planner": load_planner(self.planner) if self.planner is not None else None,
+            "policies": read_policies(self.policies),
+            "principal": read_principal(self.principal, self.permissions),
+        }
+
+    def engine(self) -> Engine:
+        """The engine these words describe, without a journal."""
+        return Engine(**self.loaded())
 
     def command(self, name: str, *words: str) -> str:
         """A command line with these words in it, to be pasted."""
@@ -101,6 +106,23 @@ class Given:
     def read(self, plan: Plan) -> dict[str, Any] | None:
         """The inputs, checked; None where nothing is said."""
         return read_inputs(plan, self.inputs, self.sets)
+
+
+@dataclass(frozen=True)
+class Consent:
+    """The words about approval: a file, or a yes given here; whose it is, how long it lasts, which re-plans it covers."""
+
+    file: str | None = None
+    ask: bool = False
+    yes: bool = False
+    by: str | None = None
+    scope: str = "none"
+    expires_in: str | None = None
+
+    def approved(self, engine: Engine, plan: Plan, inputs: dict[str, Any] | None) -> Approval:
+        """The approval of what was shown."""
+        by, lasts = self.by or login_name(), read_duration(self.expires_in)
+        return engine.approve(plan, inputs=inputs, by=by, scope=_scope(self.scope), expires_in=lasts)
 
 
 # ---------------------------------------------------------------------------------------------- before a run
@@ -185,17 +207,14 @@ def approve(
     screen: Screen,
     setting: Setting,
     given: Given,
+    consent: Consent,
     path: str,
     *,
-    by: str | None,
-    scope: str,
-    expires_in: str | None,
     output: str | None,
-    yes: bool,
     full: bool,
 ) -> Code:
     """Show what a plan would do, ask, and write down the yes."""
-    allowed, lasts = _scope(scope), read_duration(expires_in)
+    _scope(consent.scope), read_duration(consent.expires_in)  # before anything is shown
     plan, source = read_given_plan(path)
     engine = setting.engine()
     _checked(engine, plan, source)
@@ -205,12 +224,12 @@ def approve(
         screen.show if output is not None else screen.note
     )  # stdout is for the approval where it goes there
     show(render.contents(found, full=full))
-    _agree(screen, found, yes=yes)
-    approval = engine.approve(plan, inputs=inputs, by=by or login_name(), scope=allowed, expires_in=lasts)
+    _agree(screen, found, yes=consent.yes)
+    approval = consent.approved(engine, plan, inputs)
     _hand_out(screen, output, approval.to_text())
     screen.document({"approval": approval.to_json(), "file": output})
     if output is not None:
-        screen.note(Text.assemble("approved by ", line(approval.by), "; written to ", line(output)))
+        screen.say(f"approved by {approval.by}; written to {output}")
     return Code.DONE
 
 
@@ -245,73 +264,60 @@ def _hand_out(screen: Screen, output: str | None, text: str) -> None:
 
 # ---------------------------------------------------------------------------------------------- running
 
+_ANSWERS = 3
+"""So many answers are spelled out in the command that is shown."""
 
-def run(
-    screen: Screen,
-    setting: Setting,
-    given: Given,
-    path: str,
-    *,
-    approval: str | None,
-    ask: bool,
-    by: str | None,
-    scope: str,
-    yes: bool,
-    full: bool,
-) -> Code:
+
+def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: str, *, full: bool) -> Code:
     """Run a plan to its end, or to where only people can go on."""
-    allowed = _scope(scope)
+    _scope(consent.scope)
     plan, source = read_given_plan(path)
     inputs = given.read(plan)
-    approved = read_given_approval(approval)
-    who = by or login_name() if ask or screen.interactive else by or ""
+    approval = read_given_approval(consent.file)
+    loaded = setting.loaded()
+    engine = Engine(**loaded)
+    _checked(engine, plan, source)
+    if approval is None:
+        approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
     with _Journal(setting.journal) as journal, View(screen) as view:
-        engine = setting.engine(journal, watch=view.watch, decide=_desk(screen, view, who))
-        _checked(engine, plan, source)
-        if approved is None:
-            approved = _approval_here(
-                screen, view, engine, plan, inputs, ask=ask, yes=yes, by=who, scope=allowed, full=full
-            )
+        desk = _desk(screen, view, consent.by)
+        engine = Engine(**loaded, journal=journal, watch=view.watch, decide=desk)
         return _driven(
-            screen,
-            setting,
-            view,
-            lambda: engine.run(plan, inputs=inputs, approval=approved),
-            full=full,
+            screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
         )
 
 
 def _approval_here(
-    screen: Screen,
-    view: View,
-    engine: Engine,
-    plan: Plan,
-    inputs: dict[str, Any] | None,
-    *,
-    ask: bool,
-    yes: bool,
-    by: str,
-    scope: Scope,
-    full: bool,
+    screen: Screen, engine: Engine, plan: Plan, inputs: dict[str, Any] | None, consent: Consent, *, full: bool
 ) -> Approval | None:
     """The yes of whoever sits here, if it was asked for; a plan that needs one and has none is refused."""
     found = engine.review(plan, inputs=inputs)
-    if not ask:
-        if found.needs_approval:
-            reasons = "; ".join(found.approval[:3])
-            raise NotApproved(
-                f"this plan needs an approval ({reasons}): add --approve to see what it does and say yes here, "
-                "or give --approval FILE, which `foreplan approve` writes"
-            )
-        return None
-    with view.aside():
+    if consent.ask:
         screen.note(render.contents(found, full=full))
-        _agree(screen, found, yes=yes)
-    return engine.approve(plan, inputs=inputs, by=by, scope=scope)
+        _agree(screen, found, yes=consent.yes)
+        return consent.approved(engine, plan, inputs)
+    if found.needs_approval:
+        reasons = "; ".join(found.approval[:3])
+        raise NotApproved(
+            f"this plan needs an approval ({reasons}): add --approve to see what it does and say yes here, "
+            "or give --approval FILE, which `foreplan approve` writes"
+        )
+    return None
 
 
-def _desk(screen: Screen, view: View, by: str) -> Any:
-    return Desk(screen, view, by).decide if screen.interactive else None
+def _desk(screen: Screen, view: View, by: str | None) -> Decide | None:
+    """Who answers while the run is live: whoever sits at the terminal, if there is one."""
+    return Desk(screen, view, by or login_name()).decide if screen.interactive else None
+
+
+def _run_in(stored: SqliteJournal, word: str) -> str:
+    """The id of a run: the word itself, or the newest run for `last`."""
+    if word != "last":
+        return word
+    listed = stored.runs()
+    if not listed:
+        raise BadInput(f"the journal {stored.path} holds no run yet")
+    return listed[0].run
 
 
 class _Journal:
@@ -363,13 +369,13 @@ def _driven(
         raise _interrupted(setting, view.progress.run) from None
     view.__exit__()
     screen.document(ended.to_json())
-    if screen.quiet:
-        screen.show(*telling.outcome_only(ended), important=True)
+    if screen.quiet and ended.ok:
+        screen.show(*telling.output_only(ended), important=True)
+    elif screen.quiet:
+        screen.say(f"foreplan: {telling.fate(ended)}: {ended.message}", important=True)
     else:
         screen.show(telling.account(ended, took=view.progress.took, full=full))
-    advice = _advice(setting, ended)
-    if advice:
-        screen.note(Text(), *map(line, advice))
+    _advise(screen, setting, ended)
     return _code(ended)
 
 
@@ -386,17 +392,27 @@ def _interrupted(setting: Setting, run: str) -> Interrupted:
     )
 
 
-def _advice(setting: Setting, ended: Run) -> list[str]:
-    """What to type next."""
+def _advise(screen: Screen, setting: Setting, ended: Run) -> None:
+    """What to type next, on lines that can be copied."""
+    advice = list(_advice(setting, ended))
+    if advice:
+        screen.note(Text())
+    for sentence in advice:
+        screen.say(sentence)
+
+
+def _advice(setting: Setting, ended: Run) -> Iterator[str]:
     if ended.state != "waiting":
-        return []
+        return
     if setting.journal is None:
-        return ["The run was kept in memory only, so it ends here; with --journal FILE it can be resumed."]
-    if not ended.waiting:
-        return [f"Go on with: {setting.command('resume', ended.id)}"]
-    first = ended.waiting[0]
-    answers = [f"--decide {shlex.quote(f'{first.id}={first.options[0]}')}"] if first.options else []
-    return ["Answer, and go on, with:", "  " + " ".join([setting.command("resume", ended.id), *answers])]
+        yield "The run was kept in memory only, so it ends here; with --journal FILE it can be resumed."
+        return
+    yield "Answer, and go on:" if ended.waiting else "Go on:"
+    shown = ended.waiting[:_ANSWERS]
+    answers = [f"--decide {shlex.quote(f'{plain(asked.id)}=CHOICE')}" for asked in shown]
+    yield "  " + " ".join([setting.command("resume", ended.id), *answers])
+    if len(ended.waiting) > _ANSWERS:
+        yield f"  and one --decide for each of the other {len(ended.waiting) - _ANSWERS} questions"
 
 
 def _code(ended: Run) -> Code:
@@ -421,13 +437,14 @@ def resume(
 ) -> Code:
     """Take up a run that was interrupted or waits."""
     words = list(decide)
-    who = by or login_name() if words or screen.interactive else by or ""
-    answers = read_answers(words, who, reason)
+    answers = read_answers(words, by or login_name(), reason) if words else {}
     with _stored(setting.journal) as journal, View(screen) as view:
         assert journal is not None
+        run_id = _run_in(journal, run_id)
         for event in journal.events(run_id):
             view.progress.take(event)
-        engine = setting.engine(journal, watch=view.watch, decide=_desk(screen, view, who))
+        desk = _desk(screen, view, by)
+        engine = Engine(**setting.loaded(), journal=journal, watch=view.watch, decide=desk)
         return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
 
 
@@ -435,6 +452,7 @@ def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
     """End a run for good."""
     with _stored(journal) as stored:
         assert stored is not None
+        run_id = _run_in(stored, run_id)
         opened = next(stored.events(run_id), None)
         contracts = getattr(opened, "contracts", {})
         tools = [Tool.from_contract(contract) for contract in contracts.values()]
@@ -454,6 +472,7 @@ def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full
     """A run as its journal tells it."""
     with _stored(journal) as stored:
         assert stored is not None
+        run_id = _run_in(stored, run_id)
         listed = list(stored.events(run_id))
         found = read_run(stored, run_id)
     if events:
@@ -462,9 +481,7 @@ def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full
     else:
         screen.document(found.to_json())
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
-        advice = _advice(Setting(tools="MODULE:REGISTRY", journal=journal), found)
-        if advice:
-            screen.note(Text(), *map(line, advice))
+        _advise(screen, Setting(tools="MODULE:NAME", journal=journal), found)
     return Code.DONE
 
 

@@ -66,9 +66,13 @@ def block(text: object, style: str = "", limit: int | None = None) -> Text:
     return Text(safe_text(text, limit).replace("\t", "    "), style)
 
 
-def joined(parts: Iterable[Cell], between: str = "  ·  ", style: str = "") -> Text:
+def joined(parts: Iterable[Cell]) -> Text:
     """Parts of one line with something calm between them; strings must be safe already."""
-    return Text(between, "dim").join([p if isinstance(p, Text) else Text(p, style) for p in parts])
+    shown = Text()
+    for number, part in enumerate(parts):
+        shown.append("  ·  " if number else "", "dim")
+        shown.append_text(part if isinstance(part, Text) else Text(part))
+    return shown
 
 
 def heading(text: str, style: str = "bold") -> Text:
@@ -87,12 +91,13 @@ def indented(part: RenderableType, by: int = 2) -> Padding:
 
 
 def columns(rows: Iterable[Iterable[RenderableType]], *, gap: int = 2, wrap: bool = True) -> Table:
-    """Aligned cells; the last column takes what is left of the width."""
+    """Aligned cells; the last column takes what is left of the width, on more lines or cut short."""
     listed = [list(row) for row in rows]
+    width = max(map(len, listed), default=0)
     table = Table.grid(padding=(0, gap, 0, 0))
-    for index in range(max(map(len, listed), default=0)):
-        last = index == max(map(len, listed)) - 1
-        table.add_column(overflow="fold", no_wrap=not (last and wrap))
+    for index in range(width):
+        last = index == width - 1
+        table.add_column(overflow="fold" if wrap or not last else "ellipsis", no_wrap=not (last and wrap))
     for row in listed:
         table.add_row(*row)
     return table
@@ -116,7 +121,9 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def seconds(duration: float) -> str:
-    """A time as people say it: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    """A time as people say it: `0.04 s`, `1.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if duration < 0.995:
+        return f"{duration:.2f} s"
     if duration < 9.95:
         return f"{duration:.1f} s"
     whole = round(duration)
@@ -158,7 +165,10 @@ def _padded(row: list[Text], widths: list[int], gap: int) -> Text:
 
 
 class Trimmed:
-    """A part without the spaces that aligning leaves at the ends of lines."""
+    """A part without the spaces that aligning leaves at the ends of lines.
+
+    What is not safe yet (a text that was put together without `line` or `block`) becomes so here, at the last door.
+    """
 
     def __init__(self, part: RenderableType) -> None:
         self.part = part
@@ -170,5 +180,5 @@ class Trimmed:
             if segments:
                 last = segments.pop()
                 segments.append(Segment(last.text.rstrip(), last.style))
-            yield from segments
+            yield from (Segment(safe_text(text), style) for text, style, _ in segments)
             yield Segment.line()

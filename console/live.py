@@ -22,7 +22,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ..executor import events as e
-from ..executor.events import Event, Outcome, path_text
+from ..executor.events import Event, Outcome
 from ..planner.plan import Plan, Step
 from ..policies.effect import Effect
 from ..policies.errors import ForeplanError
@@ -304,7 +304,7 @@ def _row(id_: str, tally: Tally, width: int, ascii_only: bool) -> Text:
 
 
 def _bar(tally: Tally, ascii_only: bool) -> Text:
-    full, rest = ("#", "-") if ascii_only else ("━", "━")
+    full, rest = ("#", "-") if ascii_only else ("━", "─")
     filled = round(_BAR * tally.done / tally.total) if tally.total else 0
     return Text.assemble((full * filled, "green"), (rest * (_BAR - filled), "bright_black"))
 
@@ -377,7 +377,7 @@ class View:
 
     def _speak(self, event: Event) -> None:
         """Plain lines: the start, what a person should know at once, and a sum now and then."""
-        told = _announcement(event, self.progress)
+        told = _announcement(event, self.progress) if type(event) in _SPOKEN else ""
         elapsed = self._elapsed()
         if told:
             self._say(line(told))
@@ -396,6 +396,10 @@ class View:
             self._silent = True
 
 
+_SPOKEN = frozenset({e.PlanAccepted, e.RunResumed, e.PatchAccepted, e.PatchRefused, e.DecisionAsked})
+"""Events that may be worth a line of their own."""
+
+
 def _announcement(event: Event, progress: Progress) -> str:
     match event:
         case e.PlanAccepted():
@@ -406,10 +410,8 @@ def _announcement(event: Event, progress: Progress) -> str:
             return f"planned anew: {', '.join(_said(step) for step in event.patch.add) or 'steps dropped'}"
         case e.PatchRefused():
             return f"a patch was refused by {event.by}"
-        case e.DecisionAsked():
+        case e.DecisionAsked() if len(progress.asked) == 1:  # the first of many, once
             return f"a person is asked: {event.id}"
-        case e.CallSettled(outcome=Outcome.UNKNOWN):
-            return f"{path_text(event.path)} may have acted, and nobody knows"
         case _:
             return ""
 

@@ -6,6 +6,7 @@ tool or a file is markup, and none is shown before `safe_text`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -74,13 +75,16 @@ def _finding(finding: Finding, name: str) -> RenderableType:
         "  ",
         (plain(finding.code), "dim"),
     )
-    source = block(finding.excerpt, "dim") if finding.excerpt else None
+    source = block(finding.excerpt, "dim")
+    source.no_wrap, source.overflow = True, "ellipsis"  # the caret stays under its place
     advice = (
         Text.assemble(("  suggestion: ", "dim"), clipped(finding.suggestion, VALUE))
         if finding.suggestion
         else None
     )
-    return stacked(head, indented(block(finding.message, limit=2000)), source, advice)
+    return stacked(
+        head, indented(block(finding.message, limit=2000)), source if finding.excerpt else None, advice
+    )
 
 
 def _place(finding: Finding, name: str) -> str:
@@ -148,7 +152,7 @@ def _irreversible(review: Review, limit: int | None) -> Iterator[RenderableType]
     )
     for step, head in zip(steps, heads, strict=True):
         yield head
-        yield indented(stacked(*_arguments(step, limit), *_facts(step)))
+        yield indented(stacked(*_arguments(step, limit), *_facts(step, _usual(review))))
 
 
 def _steps(review: Review, limit: int | None) -> Iterator[RenderableType]:
@@ -157,7 +161,7 @@ def _steps(review: Review, limit: int | None) -> Iterator[RenderableType]:
     for step, head in zip(steps, padded(_head(step) for step in steps), strict=True):
         yield head
         if step.id not in review.irreversible:
-            yield indented(stacked(*_arguments(step, limit), *_facts(step)), 4)
+            yield indented(stacked(*_arguments(step, limit), *_facts(step, _usual(review))), 4)
 
 
 def _head(step: Planned) -> list[Text]:
@@ -174,24 +178,27 @@ def _head(step: Planned) -> list[Text]:
 
 
 def _arguments(step: Planned, limit: int | None) -> Iterator[RenderableType]:
-    """One line for each argument: what it will be, and where it comes from."""
-    if step.tool is None:
-        yield Text(clipped(spell(step.value), limit))
-    for name, template in step.args.items():
-        known = step.resolved is not None and name in step.resolved
+    """One line for each argument or part of a value: what it will be, and where it comes from."""
+    parts = step.args if step.tool is not None else step.value
+    if not isinstance(parts, Mapping) or parts.keys() <= {"$", "$literal"}:
+        if step.tool is None:
+            yield Text(clipped(spell(parts), limit))
+        return
+    for name, template in parts.items():
         said = clipped(spell(template), limit)
+        known = step.resolved is not None and name in step.resolved
         told = value_text(step.resolved[name], limit) if known and step.resolved is not None else said
         source = Text(f"   from {said}", "dim") if told != said else Text()
         yield Text.assemble(line(name, limit=NAME), (" = ", "dim"), Text(told), source)
 
 
-def _facts(step: Planned) -> Iterator[Text]:
-    facts = [Text(fact, style) for fact, style in _said_of(step)]
+def _facts(step: Planned, usual: float | None) -> Iterator[Text]:
+    facts = [Text(fact, style) for fact, style in _said_of(step, usual)]
     if facts:
         yield joined(facts)
 
 
-def _said_of(step: Planned) -> Iterator[tuple[str, str]]:
+def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
     if step.item is not None:
         yield f"for each {plain(step.item, NAME)} of {clipped(spell(step.each), VALUE)}", "dim"
     if step.when is not None:
@@ -206,8 +213,22 @@ def _said_of(step: Planned) -> Iterator[tuple[str, str]]:
         yield "a failure is skipped", "dim"
     if step.replaces:
         yield f"replaces {plain(step.replaces, NAME)}", "dim"
-    if step.tool is not None:
-        yield f"at most {seconds(step.timeout)} a try" if step.timeout else "no time limit", "dim"
+    if step.tool is not None and step.timeout != usual:
+        yield f"each try {_bound(step.timeout)}", "dim"
+
+
+def _usual(review: Review) -> float | None:
+    """The time limit of most calls: told once."""
+    limits = Counter(step.timeout for step in review.steps if step.tool is not None)
+    return limits.most_common(1)[0][0] if limits else None
+
+
+def _alike(review: Review) -> bool:
+    return len({step.timeout for step in review.steps if step.tool is not None}) == 1
+
+
+def _bound(timeout: float | None) -> str:
+    return f"at most {seconds(timeout)}" if timeout is not None else "any time"
 
 
 def _calls(step: Planned) -> str:
@@ -221,26 +242,26 @@ def _calls(step: Planned) -> str:
 
 
 def _totals(review: Review, limit: int | None) -> RenderableType:
-    rows: list[tuple[str, str]] = []
+    return columns([[Text(name, "dim"), Text(said)] for name, said in _sums(review, limit)])
+
+
+def _sums(review: Review, limit: int | None) -> Iterator[tuple[str, str]]:
     if review.effects:
-        rows.append(
-            ("calls", "; ".join(f"{name} {plain(n.text, 200)}" for name, n in review.effects.items()))
-        )
+        yield "calls", "; ".join(f"{name} {plain(n.text, 200)}" for name, n in review.effects.items())
     if review.permissions:
-        rows.append(("permissions", ", ".join(plain(p, NAME) for p in review.permissions)))
-    rows.append(("time", _time(review)))
-    rows.extend(_inputs(review, limit))
+        yield "permissions", ", ".join(plain(p, NAME) for p in review.permissions)
+    yield "time", _time(review)
+    if any(step.tool is not None for step in review.steps):
+        yield "each try", _bound(_usual(review)) + ("" if _alike(review) else ", where nothing else is said")
+    yield from _inputs(review, limit)
     if review.output is not None:
-        rows.append(("output", clipped(spell(review.output), limit)))
-    return columns([[Text(name, "dim"), Text(said)] for name, said in rows])
+        yield "output", clipped(spell(review.output), limit)
 
 
 def _time(review: Review) -> str:
     typical, most = review.seconds
     said = [f"about {seconds(typical)}"] if typical else []
-    said.append(
-        f"at most {seconds(most)} if nothing is tried again" if most is not None else "no bound is known"
-    )
+    said.append(f"at most {seconds(most)} without retries" if most is not None else "no bound is known")
     if len(review.critical) > 1:
         shown = [plain(id, NAME) for id in review.critical[:6]] + (["…"] if len(review.critical) > 6 else [])
         said.append(f"longest chain {' > '.join(shown)}")

@@ -22,7 +22,7 @@ from rich.console import Console, RenderableType
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable
 from ..policies.errors import BadInput, ForeplanError, NotApproved
 from ..policies.text import safe_text
-from .lines import Trimmed, block
+from .lines import Trimmed, block, line
 
 __all__ = ["Code", "Failed", "Faulty", "Interrupted", "Screen", "complain", "perform"]
 
@@ -85,6 +85,11 @@ class Screen:
         if important or not self.quiet:
             for part in parts:
                 self.err.print(Trimmed(part), end="")
+
+    def say(self, sentence: str, *, important: bool = False) -> None:
+        """A sentence, or a command to copy, beside the result: the terminal breaks it, not we."""
+        if important or not self.quiet:
+            self.err.print(line(sentence), soft_wrap=True)
 
     def document(self, document: Any) -> None:
         """The result as the one JSON document, with `--json`. ASCII, so that it can be shown anywhere."""

@@ -34,7 +34,17 @@ from .lines import (
     value_text,
 )
 
-__all__ = ["NEXT", "account", "event_list", "fate", "outcome_only", "question", "questions", "run_list"]
+__all__ = [
+    "NEXT",
+    "account",
+    "calls_together",
+    "event_list",
+    "fate",
+    "output_only",
+    "question",
+    "questions",
+    "run_list",
+]
 
 _STATES: Mapping[RunState, str] = {
     "done": "bold green",
@@ -62,6 +72,8 @@ NEXT: Mapping[Kind, str] = {
 }
 """What a person can do about failures of each kind, once retries and re-plans are over."""
 
+_REFUSED = "a person said no: change the plan, or ask again in a new run"
+
 _PATHS = 4
 _MESSAGES = 3
 _LINES = 40
@@ -84,10 +96,8 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     return stacked(*parts)
 
 
-def outcome_only(run: Run) -> list[RenderableType]:
-    """The output of a run that is done; of any other, what became of it."""
-    if run.state != "done":
-        return [Text.assemble(fate(run), ": ", line(run.message, limit=2000))]
+def output_only(run: Run) -> list[RenderableType]:
+    """What a run that is done gave."""
     return [_output(run, None)] if run.output is not None else []
 
 
@@ -117,7 +127,7 @@ def _step(step: StepResult, run: Run) -> list[RenderableType]:
     return [
         line(step.id, style, NAME),
         line(step.tool or "value", style if step.tool else "dim", NAME),
-        Text(step.outcome.value if step.outcome else "not run", _OUTCOMES[step.outcome]),
+        Text(step.outcome.value if step.outcome else "open", _OUTCOMES[step.outcome]),
         line("; ".join(_remarks(step, fans_out)), "dim", 200),
     ]
 
@@ -127,7 +137,7 @@ def _remarks(step: StepResult, fans_out: bool) -> Iterator[str]:
         yield "replaced"
     if step.items or (fans_out and isinstance(step.value, list)):
         size = len(step.value) if isinstance(step.value, list) else len(step.items)
-        ended = Counter(item.outcome.value if item.outcome else "not run" for item in step.items)
+        ended = Counter(item.outcome.value if item.outcome else "open" for item in step.items)
         yield ", ".join(
             [f"{size - len(step.items)} of {size} ok", *(f"{n} {name}" for name, n in ended.items())]
         )
@@ -142,15 +152,16 @@ def _failures(run: Run, limit: int | None) -> Iterator[RenderableType]:
     groups: dict[tuple[Kind, str], list[tuple[str, Failure]]] = {}
     for path, failure in run.failures:
         groups.setdefault((failure.kind, failure.code), []).append((path, failure))
-    told: set[Kind] = set()
+    told: set[str] = set()
     for (kind, code), found in groups.items():
         yield joined(
             [Text(kind.value, "red"), line(code, limit=NAME), line(_places([path for path, _ in found]))]
         )
         yield indented(stacked(*_messages([failure for _, failure in found], limit)))
-        if kind not in told:
-            yield indented(Text(NEXT[kind], "dim"))
-        told.add(kind)
+        advice = _REFUSED if code == "rejected" else NEXT[kind]
+        if advice not in told:
+            yield indented(Text(f"next: {advice}", "dim"))
+        told.add(advice)
 
 
 def _places(paths: list[str]) -> str:
@@ -191,39 +202,56 @@ def question(
     asked: DecisionAsked, limit: int | None = VALUE, sources: Mapping[str, Any] | None = None
 ) -> RenderableType:
     """One question: values as they are and where they come from, reasons of ours; no prose of a model."""
+    *others, last = asked.options or ("",)
+    choices = f"{', '.join(map(plain, others))} or {plain(last)}" if others else plain(last)
     return stacked(
-        Text.assemble(
-            line(asked.id, "bold", 80), ("   ", ""), (" or ".join(map(plain, asked.options)), "dim")
-        ),
+        Text.assemble(line(asked.id, "bold", 80), "   ", (choices, "dim")),
         indented(stacked(*_asked(asked, limit, sources or {}))),
     )
+
+
+def calls_together(asked: Iterable[tuple[DecisionAsked, Mapping[str, Any]]]) -> RenderableType:
+    """Calls of one tool that all ask: why, once, then each with its arguments and where they come from."""
+    listed = list(asked)
+    reason = line(_reason(listed[0][0].question), limit=VALUE)
+    head = Text.assemble((f"{len(listed)} calls ask for a yes: ", "bold"), reason)
+    parts: list[RenderableType] = [head]
+    for decision, sources in listed:
+        parts.append(indented(line(path_text(decision.path), "bold", 80)))
+        parts.append(indented(stacked(*_values(decision.question, VALUE, sources)), 4))
+    return stacked(*parts)
 
 
 def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) -> Iterator[RenderableType]:
     if asked.about == "patch":
         yield from _patch(asked.question, limit)
         return
-    subject = asked.question.get("tool", "")
-    if asked.about == "unknown":
-        yield Text.assemble(line(subject, "bold", NAME), " may have acted, and nobody knows")
-        failure = asked.question.get("failure") or {}
-        yield line(f"{failure.get('kind', '')}: {failure.get('message', '')}", "dim", limit)
-    else:
-        yield Text.assemble(line(asked.question.get("reason", ""), "dim", limit))
-        yield line(subject, "bold", NAME)
-    for name, value in (asked.question.get("args") or {}).items():
+    tool = line(asked.question.get("tool", ""), "bold", NAME)
+    yield Text.assemble(tool, " may have acted, and nobody knows") if asked.about == "unknown" else tool
+    yield from map(indented, _values(asked.question, limit, sources))
+    yield Text(clipped(_reason(asked.question), limit), "dim")
+
+
+def _values(
+    said: Mapping[str, Any], limit: int | None, sources: Mapping[str, Any]
+) -> Iterator[RenderableType]:
+    for name, value in (said.get("args") or {}).items():
         yield Text.assemble(
-            "  ", line(name, limit=NAME), (" = ", "dim"), value_text(value, limit), _source(sources.get(name))
+            line(name, limit=NAME), (" = ", "dim"), value_text(value, limit), _source(sources.get(name))
         )
+
+
+def _reason(said: Mapping[str, Any]) -> str:
+    """Why a person is asked: a sentence of ours, or how the attempt ended."""
+    failure = said.get("failure") or {}
+    return str(said.get("reason") or f"{failure.get('kind', '')}: {failure.get('message', '')}")
 
 
 def _source(template: Any) -> Text:
     """Where a value comes from, if the plan does not say it itself."""
-    return (
-        Text(f"   from {plain(template['$'], 120)}", "dim")
-        if isinstance(template, dict) and set(template) == {"$"}
-        else Text()
-    )
+    if isinstance(template, dict) and set(template) == {"$"}:
+        return Text(f"   from {plain(template['$'], 120)}", "dim")
+    return Text()
 
 
 def _patch(said: Mapping[str, Any], limit: int | None) -> Iterator[RenderableType]:
@@ -261,7 +289,7 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
         for run in runs
     ]
     head: list[RenderableType] = [Text(word, "dim") for word in ("run", "state", "opened (UTC)", "goal")]
-    return columns([head, *rows]) if rows else Text("no run yet")
+    return columns([head, *rows], wrap=False) if rows else Text("no run yet")
 
 
 def event_list(events: Iterable[Event]) -> RenderableType:

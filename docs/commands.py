@@ -22,7 +22,7 @@ def commands() -> dict[str, Any]:
 
 def reference() -> str:
     """A section for each command: what it does, how it is called, its arguments and options."""
-    shared = [_row(p) for p in next(iter(commands().values())).params if _names(p)[-1] in EVERYWHERE]
+    shared = [_row(p) for p in next(iter(commands().values())).params if _names(p)[0] in EVERYWHERE]
     parts = ["Every command takes these, too:", "", *_table(shared)]
     for name, command in commands().items():
         parts += [
@@ -36,7 +36,7 @@ def reference() -> str:
             "```",
             "",
         ]
-        parts += _table([_row(p) for p in command.params if _names(p)[-1] not in EVERYWHERE])
+        parts += _table([_row(p) for p in command.params if _names(p)[0] not in EVERYWHERE])
     return "\n".join(parts)
 
 

@@ -82,6 +82,7 @@ class Runtime:
         self._over = anyio.Event()
         self._letting_go = False
         self._cancelled = False
+        self._asking = 0
         self._breath = time.perf_counter()
 
     # ------------------------------------------------------------------------------------------ driving
@@ -167,6 +168,7 @@ class Runtime:
                 self._start(self._consult, command)
             case Ask():
                 if self._host.decide is not None:
+                    self._asking += 1
                     self._start(self._ask, command)
             case _:
                 raise AssertionError(command)
@@ -178,9 +180,9 @@ class Runtime:
         self._base.run(start, function, argument)
 
     def _look_around(self) -> None:
-        """Whether it is over: closed, or nothing left but people who cannot be asked here."""
+        """Whether it is over: closed, or nothing left but people, none of whom is being asked here."""
         state = self.state
-        if state.closed is not None or (state.resting and self._host.decide is None):
+        if state.closed is not None or (state.resting and not self._asking):
             self._over.set()
 
     def _fail(self, error: JournalError) -> None:
@@ -275,11 +277,14 @@ class Runtime:
     async def _ask(self, command: Ask) -> None:
         decide = self._host.decide
         assert decide is not None
-        answer = await decide(command.decision)
+        try:
+            answer = await decide(command.decision)
+        finally:
+            self._asking -= 1
         if answer is not None and command.decision.id in self.state.decisions:
             self._decided(command.decision.id, answer)
-        elif self.state.resting:
-            self._over.set()
+        else:
+            self._look_around()
 
     def _decided(self, id_: str, answer: Answer) -> None:
         self._answer(lambda: decision_made(id_, answer, self.stamp()))

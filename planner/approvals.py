@@ -57,7 +57,12 @@ approved plan, with literal arguments it holds, in place of calls it holds."""
 _SHORT = 120
 """A part of a contract up to this many bytes stands in the approval itself, so that a difference can be spelled out."""
 
-_PARTS = {"input": "input schema", "output": "output schema", "source": "source code"}
+_PARTS = {
+    "input": "input schema",
+    "output": "output schema",
+    "permissions": "set of permissions",
+    "source": "source code",
+}
 
 
 class Record(BaseModel):
@@ -149,7 +154,7 @@ def bind(
         plan=digest(plan.to_json()),
         tools={name: _contract(registry[name]) for name in tools_of(plan)},
         policies=(policies or Policies()).model_dump(mode="json"),
-        principal=principal.model_dump(mode="json"),
+        principal=_whom(principal),
         inputs=None if batch else digest(dict(inputs or {})),
         batch=batch,
     )
@@ -176,7 +181,7 @@ def differences(
         *_plan(approval, plan),
         *_tools(approval, plan, registry),
         *_fields("the policy", approval.policies, (policies or Policies()).model_dump(mode="json")),
-        *_fields("the principal's", approval.principal, principal.model_dump(mode="json")),
+        *_fields("the principal", approval.principal, _whom(principal)),
         *_data(approval, inputs, rows, source),
     ]
 
@@ -255,6 +260,12 @@ def _same(a: Json, b: Json) -> bool:
     return canonical(a) == canonical(b)
 
 
+def _whom(principal: Principal) -> dict[str, Json]:
+    """The principal as an approval holds it: attributes may be personal, so only their digest."""
+    document = principal.model_dump(mode="json")
+    return {**document, "attributes": digest(document["attributes"]) if principal.attributes else None}
+
+
 def _contract(tool: Tool) -> Contract:
     return Contract(fingerprint=tool.fingerprint, parts={k: _part(v) for k, v in tool.contract().items()})
 
@@ -323,7 +334,7 @@ def _fields(whose: str, old: Mapping[str, Json], new: Mapping[str, Json], prefix
         if isinstance(before, dict) and isinstance(after, dict) and not prefix:
             yield from _fields(whose, before, after, f"{name}.")
         elif not _same(before, after):
-            yield f"{whose} {prefix}{name} differs: was {_shown(before)}, is {_shown(after)}"
+            yield f"{whose} changed: {prefix}{name} was {_shown(before)}, is {_shown(after)}"
 
 
 def _shown(value: Json) -> str:

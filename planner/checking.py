@@ -25,8 +25,8 @@ from ..registry.registry import Registry
 from ..registry.schema import Problem, Schema, compile_schema
 from ..registry.tools import Tool
 from .approvals import why_needed
-from .documents import CAPS, MAX_STEPS
-from .findings import Finding, Report, pointer_to, quoted, split_pointer
+from .documents import CAPS, MAX_STEPS, read_json
+from .findings import Finding, PlanUnreadable, Report, pointer_to, quoted, split_pointer
 from .folding import Known
 from .graph import shorten_path
 from .plan import Plan, Step
@@ -403,7 +403,7 @@ def _arguments(study: Study, step: Step, index: int, tool: Tool) -> Findings:
                 yield from _mixed(study, part, args[str(name)], held, (name,))
     if literals and not schema.accepts(literals):
         for problem in _problems_of(schema, literals):
-            yield _misfit(problem, pointer)
+            yield _misfit(problem, pointer, _decoded(schema, literals, problem))
 
 
 def _keys(study: Study, given: Mapping[str, Json], wanted: Type, pointer: str, who: str) -> Findings:
@@ -494,10 +494,23 @@ def _is_stray(problem: Problem) -> bool:
     return problem.rule == "additionalProperties" and problem.pointer.count("/") <= 1
 
 
-def _misfit(problem: Problem, pointer: str) -> Finding:
+def _decoded(schema: Schema, literals: Mapping[str, Json], problem: Problem) -> str:
+    """An object or a list that was written as JSON text inside a string, as it should be; else nothing."""
+    name, *inside = split_pointer(problem.pointer)
+    text = literals[name]
+    if inside or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
+        return ""
+    try:
+        value = read_json(text)
+    except PlanUnreadable:
+        return ""
+    return f"write it as JSON, not as text: {shorten(text, 200)}" if schema.accepts({name: value}) else ""
+
+
+def _misfit(problem: Problem, pointer: str, suggestion: str) -> Finding:
     name = _called(tuple(int(p) if p.isdigit() else p for p in split_pointer(problem.pointer)))
     code = _MISFITS.get(problem.rule, "wrong_argument")
-    return finding(code, pointer + problem.pointer, f"{name} {problem.message}")
+    return finding(code, pointer + problem.pointer, f"{name} {problem.message}", suggestion)
 
 
 _MISFITS = {"required": "missing_argument", "additionalProperties": "unknown_argument"}
@@ -519,8 +532,9 @@ def _budget(study: Study, policies: Policies) -> Findings:
     if most is None:
         return
     least = sure = 0
+    replaced = {step.replaces for step in study.plan.steps}
     for step in study.steps.values():
-        if step.tool is None:
+        if step.tool is None or step.id in replaced:
             continue
         items = study.least_items(step) if step.has("each") else 1
         least += items

@@ -125,7 +125,9 @@ def _model(model: type[_Document], document: Json | Source) -> _Document:
     except ValidationError as error:
         errors = error.errors(include_url=False)
         findings = [_finding(model, dict(e)) for e in errors[:_TOLD]]
-    located = sorted(source.located(findings) if source else findings, key=lambda f: (f.line or 0, f.column or 0))
+    located = sorted(
+        source.located(findings) if source else findings, key=lambda f: (f.line or 0, f.column or 0)
+    )
     if len(errors) > _TOLD:
         located.append(Finding("too_large", "error", "", f"there are {len(errors) - _TOLD:,} faults more"))
     raise PlanUnreadable(located)

@@ -311,8 +311,7 @@ class _Interpreter:
         found = self.of(node)
         if found.kinds and not found.has(*_LISTS):
             return self._wrong(node, found, "is no list")
-        parts = [found.item] if found.has("array") else []
-        return self.effort.any_of([*parts, STRING] if found.has("object") else parts)
+        return _items_of(found)
 
     def _bind(self, target: ast.expr, found: Type) -> None:
         match target:
@@ -429,7 +428,10 @@ def _spread(fields: dict[str, Type], required: set[str], rest: Type | None, foun
 
 
 def _items_of(found: Type) -> Type:
-    return found.item if found.has("array") else STRING if found.has("object") else ANY
+    """What one gets by going through a value: elements of a list, keys of an object."""
+    if found.has("array"):
+        return join(found.item, STRING) if found.has("object") else found.item
+    return STRING if found.has("object") else NEVER
 
 
 _ANY_LIST = dict.fromkeys(

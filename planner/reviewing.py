@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -204,11 +204,7 @@ def review(
         waves=study.graph.waves,
         irreversible=tuple(p.id for p in planned if p.effect is Effect.ACTS),
         calls=_total(p.calls for p in planned if p.tool is not None),
-        effects={
-            effect.value: _total(p.calls for p in planned if p.effect is effect)
-            for effect in Effect
-            if any(p.effect is effect for p in planned)
-        },
+        effects=_by_effect(planned),
         seconds=seconds,
         critical=critical,
         permissions=tuple(dict.fromkeys(n for p in planned for n in p.permissions)),
@@ -328,6 +324,11 @@ def _total(counts: Iterable[Count]) -> Count:
         shown = open_ended[:3] + (["…"] if len(open_ended) > 3 else [])
         return Count(least, None, " + ".join([*([str(known)] if known else []), *shown]))
     return Count(least, known, str(known) if least == known else f"{least} to {known}")
+
+
+def _by_effect(planned: Sequence[Planned]) -> dict[str, Count]:
+    calls = {effect: [p.calls for p in planned if p.effect is effect] for effect in Effect}
+    return {effect.value: _total(counts) for effect, counts in calls.items() if counts}
 
 
 def _time(

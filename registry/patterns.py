@@ -45,11 +45,15 @@ class PatternRefused(ValueError):
 
 
 class Pattern(NamedTuple):
-    """A pattern that may be run: `text` is what `re` is given, on texts of at most `limit` characters."""
+    """A pattern that may be run: `text` is what `re` is given, on texts of at most `limit` characters.
+
+    `effort` is what it took to be sure of that, in steps of about 2 µs.
+    """
 
     text: str
     regex: re.Pattern[str]
     limit: int
+    effort: int
 
     def found_in(self, value: str) -> bool:
         """Whether the pattern matches somewhere in the text; False for a text beyond the limit."""
@@ -64,7 +68,7 @@ def read_pattern(pattern: str) -> Pattern:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             regex = re.compile(text)
-            limit = _limit(importlib.import_module("re._parser").parse(text))
+            limit, effort = _limit(importlib.import_module("re._parser").parse(text))
     except PatternRefused:
         raise
     except (re.error, OverflowError, RecursionError, ValueError) as error:
@@ -74,7 +78,7 @@ def read_pattern(pattern: str) -> Pattern:
         ) from error
     if limit < _SHORTEST_LIMIT:
         raise _catastrophic()
-    return Pattern(text, regex, limit)
+    return Pattern(text, regex, limit, effort)
 
 
 # What JSON Schema means: ECMA-262, where `$` is the very end and `\\d` is 0 to 9.
@@ -327,15 +331,15 @@ def _bits(stretches: Iterable[tuple[int, int]]) -> int:
 # How many ways a text can have.
 
 
-def _limit(pattern: Any) -> int:
-    links, choices = _cost(pattern, 0, anchored=_anchored(pattern))
+def _limit(pattern: Any) -> tuple[int, int]:
+    links, choices, effort = _cost(pattern, 0, anchored=_anchored(pattern))
     steps = _STEPS * math.factorial(min(links, 20) + 1) / math.exp(min(choices, 40))
     limit = steps ** (1 / (1 + links))
-    return min(int(limit), _LONGEST_LIMIT)
+    return min(int(limit), _LONGEST_LIMIT), effort
 
 
-def _cost(items: Any, flags: int, *, anchored: bool) -> tuple[int, float]:
-    """Loops that can share a text beyond the first, and the logarithm of the number of finite choices."""
+def _cost(items: Any, flags: int, *, anchored: bool) -> tuple[int, float, int]:
+    """Loops that can share a text beyond the first, the logarithm of the number of finite choices, and the effort."""
     automaton = _Automaton()
     before = _NOTHING
     if not anchored:  # a search begins anywhere: as if the pattern began with `.*`
@@ -346,13 +350,16 @@ def _cost(items: Any, flags: int, *, anchored: bool) -> tuple[int, float]:
     if not automaton.checks:  # nothing follows the last state that could fail, so nothing is tried again
         for state in part.last:
             automaton.edges[state] = {}
-    links, choices = _Ways(automaton, part.first).cost()
+    ways = _Ways(automaton, part.first)
+    links, choices = ways.cost()
+    effort = ways.effort
     for inner, its_flags, looping in automaton.asserted:
-        more, its_choices = _cost(inner, its_flags, anchored=True)
+        more, its_choices, its_effort = _cost(inner, its_flags, anchored=True)
+        effort += its_effort
         repeated = looping or not anchored
         links = links + more + 1 if repeated else max(links, more)
         choices = choices + its_choices if repeated else max(choices, its_choices)
-    return links, choices
+    return links, choices, effort
 
 
 def _anchored(items: Any) -> bool:

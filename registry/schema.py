@@ -36,6 +36,8 @@ _MOST_PROBLEMS = 20
 _MOST_ERRORS = 100
 _FUEL = 30_000
 """Applications of a subschema in one check, besides those that the size of the value explains."""
+_MOST_ASKED = 131_072
+"""Bytes of a document that its metaschema is asked about, at 10 to 20 µs a byte; others are judged without it."""
 _KEPT_BELOW = 65_536
 """Characters of a document that is kept, compiled, for the next time."""
 
@@ -54,6 +56,10 @@ def _compiled(text: str, closed: bool) -> Schema:
     document = json.loads(text)
     normal = normalise(document)
     if not normal.certain:
+        if len(text) > _MOST_ASKED:
+            raise SchemaRefused(
+                f"the schema is larger than {_MOST_ASKED:,} bytes; write it in draft 2020-12, without $id"
+            )
         _ask_metaschema(document, normal.draft)
     return Schema(document, normal._replace(document=close(normal.document)) if closed else normal)
 

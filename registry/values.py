@@ -147,7 +147,7 @@ class _Walk:
         return self.other(value, depth)
 
     def members(self, value: Mapping[Any, Any], depth: int) -> dict[str, Json]:
-        self.enter(value, depth)
+        self.enter(id(value), len(value), depth)
         out: dict[str, Json] = {}
         read = 0
         for key, item in value.items():
@@ -167,7 +167,7 @@ class _Walk:
         return out
 
     def items(self, value: Any, depth: int) -> list[Json]:
-        self.enter(value, depth)
+        self.enter(id(value), len(value), depth)
         out: list[Json] = []
         try:
             for item in value:
@@ -178,14 +178,13 @@ class _Walk:
         self.open.discard(id(value))
         return out
 
-    def enter(self, value: Any, depth: int) -> None:
-        place = id(value)
+    def enter(self, place: int, size: int, depth: int) -> None:
         if place in self.open:
             raise _Stuck("contains itself")
         if depth >= DEEPEST:
             raise _Stuck(f"is nested deeper than {DEEPEST} levels")
         if place in self.seen:
-            self.repeats += len(value) + 1
+            self.repeats += size + 1
             if self.repeats > _MOST_REPEATS:
                 raise _Stuck("repeats the same parts so often that it would explode when written out")
         self.open.add(place)
@@ -253,13 +252,10 @@ class _Walk:
             dumped = serializer.to_python(value, mode="json", by_alias=True, warnings=False)
             return _Walk(self.nan_is_null).plain(dumped, depth)
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        place = id(value)  # guarded like a container: the dict of its fields is new each time
-        if place in self.open:
-            raise _Stuck("contains itself")
-        self.open.add(place)
+        self.enter(id(value), 4 * len(fields), depth)  # takes about four times as long as a dict
         plain = self.members(fields, depth)
-        self.seen.discard(id(fields))
-        self.open.discard(place)
+        self.seen.discard(id(fields))  # new each time: its place in memory says nothing
+        self.open.discard(id(value))
         return plain
 
     def decimal(self, value: Decimal) -> Json:

@@ -93,7 +93,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "other permissions": (
         {"registry": shop(refund=refund(permissions=()))},
-        "the tool 'refund_payment' changed: permissions differs",
+        "the tool 'refund_payment' changed: set of permissions differs",
     ),
     "a tool that is gone": (
         {"registry": shop(email=ledger(effect="writes"), ledger=refund(), refund=email())},
@@ -101,15 +101,15 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another policy": (
         {"policies": Policies(approve="never")},
-        "the policy approve differs: was 'acts', is 'never'",
+        "the policy changed: approve was 'acts', is 'never'",
     ),
     "another retry": (
         {"policies": Policies(retry=Retry(attempts=9))},
-        "the policy retry.attempts differs: was 3, is 9",
+        "the policy changed: retry.attempts was 3, is 9",
     ),
     "another budget": (
         {"policies": Policies(budget=Budget(tool_calls=500))},
-        "the policy budget.tool_calls differs: was none, is 500",
+        "the policy changed: budget.tool_calls was none, is 500",
     ),
     "other inputs": (
         {"inputs": {**INPUTS, "owner": "eve@evil"}},
@@ -118,11 +118,15 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "no inputs": ({"inputs": None}, "the inputs differ"),
     "another principal": (
         {"principal": Principal(id="eve", permissions=CLERK.permissions)},
-        "the principal's id differs: was 'ana', is 'eve'",
+        "the principal changed: id was 'ana', is 'eve'",
     ),
     "more permissions": (
         {"principal": Principal(id="ana", permissions=("*",))},
-        "the principal's permissions differs",
+        "the principal changed: permissions was",
+    ),
+    "other attributes": (
+        {"principal": CLERK.model_copy(update={"attributes": {"branch": "north"}})},
+        "the principal changed: attributes was none, is 'sha256:",
     ),
     "too late": ({"now": NOW + 3600 + 7200}, "the approval expired 2 hours ago"),
     "a batch": ({"rows": 3}, "the approval is for one run, this is a batch"),

@@ -280,6 +280,16 @@ def test_suggestions_are_whole_corrected_expressions() -> None:
     assert report(inputs).errors[0].suggestion == "inputs.ledger"
 
 
+def test_json_inside_a_text_is_recognised() -> None:
+    """Models write lists and objects as text; the suggestion says how it is meant."""
+    found = report(
+        """steps: [{id: a, tool: send_email, args: {to: a@b, body: x, cc: '["c@d"]', options: '{"tag": 3}'}}]"""
+    )
+    assert [f.pointer for f in found.errors] == ["/steps/0/args/cc", "/steps/0/args/options"]
+    assert found.errors[0].suggestion == 'write it as JSON, not as text: ["c@d"]'
+    assert not found.errors[1].suggestion
+
+
 def test_all_faults_come_in_one_pass_with_line_and_caret() -> None:
     """Findings come in the order of the document and can be located in its text."""
     source = read_source(

@@ -165,6 +165,14 @@ def test_a_plan_that_acts_does_not_run_without_an_approval(shell: Shell) -> None
     assert (said.code, "--approve" in said.err, said.out) == (3, True, "")
 
 
+def test_a_run_that_does_not_begin_leaves_no_journal(shell: Shell) -> None:
+    """Neither a bad plan nor a missing yes makes a file."""
+    Path("bad.yaml").write_text(Path("plan.yaml").read_text().replace("tool: refund", "tool: refnd"))
+    for plan in ("plan.yaml", "bad.yaml"):
+        shell.here("run", plan, *TOOLS, *MAY, *LEDGER, "--journal", "runs.db")
+    assert not Path("runs.db").exists()
+
+
 def test_an_approved_plan_runs(shell: Shell) -> None:
     """From approval to output, with the file between."""
     shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
@@ -238,6 +246,27 @@ def test_a_rejected_call_is_never_made(shell: Shell) -> None:
     answers = ["--decide", f"{waiting[0]['id']}=reject", "--decide", f"{waiting[1]['id']}=approve"]
     said = shell.here("resume", run_id(shell), *TOOLS, "--journal", "runs.db", *answers)
     assert (said.code, Path("paid.txt").read_text()) == (1, "bob\n")
+
+
+def test_an_outcome_that_nobody_knows_waits_for_a_person(shell: Shell) -> None:
+    """The tool acted, or not: the run waits, and a person says what the call gave."""
+    said = shell.here("run", "charges.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    assert (said.code, "charge may have acted, and nobody knows" in said.out) == (3, True)
+    [asked] = shell.here("show", "last", "--journal", "runs.db", "--json").document["waiting"]
+    answer = f'{asked["id"]}=accept:{{"id": "c=1"}}'
+    said = shell.here("resume", "last", *TOOLS, "--journal", "runs.db", "--decide", answer, "--json")
+    assert (said.code, said.document["output"]) == (0, "c=1"), said.err
+
+
+def test_last_is_the_newest_run(shell: Shell) -> None:
+    """It stands for an id; in an empty journal it is a sentence."""
+    from foreplan import SqliteJournal
+
+    SqliteJournal("empty.db").close()
+    shell.here("run", "reads.yaml", *TOOLS, "--journal", "runs.db")
+    assert shell.here("show", "last", "--journal", "runs.db", "--json").document["run"] == run_id(shell)
+    said = shell.here("show", "last", "--journal", "empty.db")
+    assert (said.code, "no run yet" in said.err) == (2, True)
 
 
 def test_show_needs_no_tools(shell: Shell) -> None:

@@ -9,11 +9,35 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from foreplan import Engine, Failure, Kind, Plan, Policies, Principal, Registry, Run, ToolFailure, diff, tool
+from foreplan import (
+    Engine,
+    Failure,
+    Kind,
+    Plan,
+    Policies,
+    Principal,
+    Registry,
+    Run,
+    Tool,
+    ToolFailure,
+    diff,
+    tool,
+)
 from foreplan.console import render, telling
 from foreplan.console.lines import plain, seconds, value_text
-from foreplan.executor.events import Outcome
+from foreplan.executor.events import (
+    CallAdmitted,
+    CallSettled,
+    DecisionAsked,
+    DecisionMade,
+    Event,
+    Outcome,
+    PlanAccepted,
+    RunClosed,
+)
+from foreplan.executor.journal import RunLine
 from foreplan.executor.run import ItemResult, StepResult
+from foreplan.planner.findings import Finding
 
 HOSTILE = "a\x1b[2J\x9b31mb\u202ec\u2066d[red]e[/red][link=http://x]f\x07\r\ng\u200bh"
 """ESC, C1, bidirectional controls, markup, bell, line breaks, zero width."""
@@ -76,7 +100,53 @@ def hostile_run() -> Run:
     return Run(WORSE, "failed", WORSE, WORSE, {WORSE: WORSE}, steps=steps)
 
 
+def hostile_tool() -> Tool:
+    """A tool that a server declared, with hostile words where it may have any."""
+    schema = {
+        "type": "object",
+        "properties": {HOSTILE: {"type": "string", "description": HOSTILE, "enum": [HOSTILE]}},
+    }
+    return Tool.declare(
+        "sly", HOSTILE, input_schema=schema, call=lambda args: None, effect="reads", version=HOSTILE
+    )
+
+
+def hostile_question(about: Any) -> DecisionAsked:
+    """A question of each kind."""
+    added = {"id": WORSE, "tool": WORSE, "replaces": WORSE, "args": {WORSE: WORSE}}
+    said = {
+        "tool": WORSE,
+        "args": {WORSE: WORSE},
+        "reason": WORSE,
+        "patch": {"add": [added], "drop": [WORSE]},
+    }
+    if about == "unknown":
+        said["failure"] = {"kind": WORSE, "message": WORSE}
+    return DecisionAsked(1, 0.0, 0.0, WORSE, about, (WORSE, 1), (WORSE, WORSE), said)
+
+
+def hostile_events() -> list[Event]:
+    """Events with hostile words."""
+    failure = Failure(Kind.BUSINESS, WORSE, WORSE)
+    return [
+        PlanAccepted(1, 0.0, 0.0, hostile_plan(), WORSE),
+        CallAdmitted(2, 0.0, 0.0, (WORSE, 1), WORSE, {WORSE: WORSE}, WORSE, WORSE),
+        CallSettled(3, 0.0, 0.0, (WORSE, 1), 1, Outcome.FAILED, None, failure),
+        hostile_question("call"),
+        DecisionMade(5, 0.0, 0.0, WORSE, WORSE, WORSE, None, WORSE),
+        RunClosed(6, 0.0, 0.0, "failed", "", None, WORSE),
+    ]
+
+
 PARTS: dict[str, Any] = {
+    "tools": lambda: render.tools([hostile_tool()]),
+    "tool": lambda: render.tool_page(hostile_tool()),
+    "call": lambda: telling.question(hostile_question("call"), sources={WORSE: {"$": WORSE}}),
+    "calls": lambda: telling.calls_together([(hostile_question("call"), {WORSE: {"$": WORSE}})] * 2),
+    "unknown": lambda: telling.question(hostile_question("unknown")),
+    "patch": lambda: telling.question(hostile_question("patch")),
+    "events": lambda: telling.event_list(hostile_events()),
+    "runs": lambda: telling.run_list([RunLine(WORSE, "done", WORSE, WORSE, 0.0, 1)]),
     "findings": lambda: render.report(Engine(Registry(send, look)).check(hostile_plan()), HOSTILE),
     "review": lambda: render.contents(
         Engine(Registry(send, look)).review(hostile_plan(), inputs={HOSTILE: HOSTILE})
@@ -162,7 +232,7 @@ def test_a_review_shows_everything_that_matters() -> None:
     page = " ".join(shown(render.contents(Engine(Registry(send, look)).review(plan))).split())
     for part in (
         "Write to everyone", "Cannot be taken back", "n calls", "to = item", 'body = "hello"',
-        "for each item of names", "only when item != ''", "lacks a.b", "a failure is skipped", "at most 1 min",
+        "for each item of names", "only when item != ''", "lacks a.b", "a failure is skipped", "each try at most 1 min",
         "send acts: it cannot be repeated or taken back",
     ):  # fmt: skip
         assert part in page
@@ -194,7 +264,7 @@ def test_tools_are_told_in_plain_text() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (0.04, "0.0 s"),
+        (0.04, "0.04 s"),
         (9.9, "9.9 s"),
         (9.96, "10 s"),
         (59, "59 s"),
@@ -242,3 +312,10 @@ def test_a_tool_that_fails_with_escapes_is_safe_in_the_account() -> None:
 def test_an_empty_registry_says_so() -> None:
     """No tool is a sentence, not an empty screen."""
     assert "no tool" in shown(render.tools([]))
+
+
+def test_a_long_line_of_a_source_is_cut_and_not_broken() -> None:
+    """The caret stands under its place, however long the line."""
+    finding = Finding("syntax", "error", "", "no", "", 1, 51, f"   1 | {'x' * 100}\n{' ' * 57}^")
+    lines = shown(render.findings([finding])).splitlines()
+    assert [line.rstrip() for line in lines[2:]] == [f"   1 | {'x' * 72}…", f"{' ' * 57}^"]

@@ -134,6 +134,27 @@ def test_questions_may_be_answered_one_by_one() -> None:
     assert (terminal.end(), Path("paid.txt").read_text()) == (1, "bob\n")
 
 
+def test_an_unknown_outcome_is_told_by_a_person() -> None:
+    """A word by its beginning, and the result as JSON; what is no JSON is asked again."""
+    terminal = Terminal("run", "charges.yaml", *TOOLS, "--approve", "--yes", "--quiet")
+    terminal.expect("retry, accept, fail? [Enter to decide later]")
+    terminal.type("acc\n")
+    terminal.expect("Its result as JSON [null]")
+    terminal.type("{id\n")
+    while terminal.text.count("Its result as JSON [null]") < 2:
+        assert terminal._read()
+    terminal.type('{"id": "c1"}\n')
+    assert (terminal.end(), terminal.text.splitlines()[-1]) == (0, '"c1"')
+
+
+def test_enter_leaves_an_unknown_outcome_open() -> None:
+    """It waits for whoever knows."""
+    terminal = Terminal("run", "charges.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    terminal.expect("[Enter to decide later]")
+    terminal.type("\n")
+    assert (terminal.end(), "foreplan resume" in terminal.text) == (3, True)
+
+
 def test_an_answer_is_by_whoever_sits_there() -> None:
     """`--by` is in the journal."""
     terminal = Terminal(

@@ -108,7 +108,12 @@ def test_an_expression_has_the_type_of_its_values(text: str, expected: str) -> N
             "max(rows, key=lambda r: r.amount)",
         ),
         ("row['idd']", "unknown_field", "row has no field 'idd'", ""),
-        ("row.get('tag')", "unknown_field", "row has no field 'tag'; did you mean 'tags'?", "row.get('tags')"),
+        (
+            "row.get('tag')",
+            "unknown_field",
+            "row has no field 'tag'; did you mean 'tags'?",
+            "row.get('tags')",
+        ),
         ("row.get('zip')", "always_default", "row is not known to have a field 'zip'", ""),
         (
             "inputs.limt",

@@ -232,7 +232,7 @@ def _deep(levels: int) -> Any:
     return schema
 
 
-HOSTILE: dict[str, tuple[Any, str, str]] = {
+HOSTILE: dict[str, tuple[Any, str | None, str]] = {
     "remote": ({"properties": {"a": {"$ref": "https://evil.example/x.json"}}}, "/properties/a/$ref", "fetched"),
     "a file": ({"$ref": "file:///etc/passwd"}, "/$ref", "fetched"),
     "relative": ({"$ref": "other.json#/a"}, "/$ref", "fetched"),
@@ -257,6 +257,8 @@ HOSTILE: dict[str, tuple[Any, str, str]] = {
     "deep": (_deep(70), "/items" * 64, "deeper than 64"),
     "very deep": (_deep(50_000), "/items" * 100, "deeper"),
     "large": ({"description": "x" * 2_000_000}, "", "larger than"),
+    "many involved patterns": ({"anyOf": [{"pattern": rf"^([a-z0-9]([a-z0-9-]{{0,61}}[a-z0-9])?\.)+{n}$"} for n in range(200)]}, None, "involved together"),
+    "a large one of an old draft": ({"$schema": "http://json-schema.org/draft-07/schema#", "description": "x" * 200_000}, "", "larger than"),
     "a bomb in Python": ({"enum": [[[1] * 1000] * 1000] * 1000}, "/enum/1", "explode"),
     "an evil pattern": ({"properties": {"a": {"pattern": "(a+)+$"}}}, "/properties/a/pattern", "exponential"),
     "an evil pattern for keys": ({"patternProperties": {"(x|xx)+$": {}}}, "/patternProperties", "exponential"),
@@ -293,11 +295,9 @@ def test_a_bad_schema_is_refused_with_its_place(case: str) -> None:
     for closed in (False, True):
         with pytest.raises(SchemaRefused) as caught:
             compile_schema(document, closed=closed)
-        assert (caught.value.pointer, words in str(caught.value), len(str(caught.value)) < 700) == (
-            place,
-            True,
-            True,
-        )
+        assert place is None or caught.value.pointer == place
+        assert words in str(caught.value)
+        assert len(str(caught.value)) < 700
 
 
 def test_alternatives_that_multiply_with_depth_end() -> None:
@@ -327,15 +327,9 @@ def test_long_lists_of_objects_are_compared_quickly() -> None:
     """`uniqueItems` on 20,000 objects is linear, and 1, 1.0 and true are told apart as JSON Schema does."""
     schema = compile_schema({"uniqueItems": True})
     assert schema.accepts([{"n": n} for n in range(20_000)])
-    assert [
-        schema.accepts(v) for v in ([1, True], [1, 1.0], [{"a": [1]}, {"a": [1.0]}], [[], {}], ["1", 1])
-    ] == [
-        True,
-        False,
-        False,
-        True,
-        True,
-    ]
+    different: list[Any] = [[1, True], [[], {}], ["1", 1], [{"a": 1}, {"a": 2}]]
+    alike: list[Any] = [[1, 1.0], [{"a": [1]}, {"a": [1.0]}], [None, None]]
+    assert [schema.accepts(value) for value in (*different, *alike)] == [True] * 4 + [False] * 3
 
 
 def test_a_pattern_is_not_run_on_endless_text() -> None:
@@ -359,8 +353,8 @@ def test_amounts_are_decimal() -> None:
 
 # ---- the closed reading ----------------------------------------------------------------------------------------------------
 
-OBJECT = {"properties": {"a": {}}}
-OTHER = {"properties": {"b": {}}}
+OBJECT: dict[str, Any] = {"properties": {"a": {}}}
+OTHER: dict[str, Any] = {"properties": {"b": {}}}
 CLOSED: list[tuple[Any, Any, bool]] = [
     (OBJECT, {"a": 1}, True),
     (OBJECT, {"a": 1, "x": 1}, False),

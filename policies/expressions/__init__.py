@@ -13,6 +13,7 @@ from .expression import Expression, parse, references, rename
 from .fuel import FUEL, Fuel
 from .functions import FUNCTIONS, METHODS, Function
 from .grammar import NODES
+from .language import code_table, language_table
 from .names import RESERVED, Reference, valid_id
 from .templates import Template, compile_template, problems, rename_in
 
@@ -29,7 +30,9 @@ __all__ = [
     "Function",
     "Reference",
     "Template",
+    "code_table",
     "compile_template",
+    "language_table",
     "parse",
     "problems",
     "references",

@@ -72,15 +72,12 @@ def parse(text: str) -> Expression:
     """The expression that a text is. Raises `ExpressionError` with code, offset and, often, a suggestion."""
     if type(text) is not str:
         raise ExpressionError("not_text", f"an expression is text, not {type(text).__name__}")
-    return _parse(text)
+    return _kept(text) if len(text) <= _SHORT else _parse(text)
 
 
-@lru_cache(maxsize=4096)
 def _parse(text: str) -> Expression:
     try:
-        tree = simple_path(text) or build(text)
-        names = free_names(tree)
-        _refuse_steps(text, tree, names)
+        return Expression(text, *_built(text))
     except ExpressionError as error:
         error.text = text
         error.correction = error.correction or _correction(text)
@@ -90,7 +87,18 @@ def _parse(text: str) -> Expression:
         raise ExpressionError(
             "too_deep", "this expression is too deep for where it is read", text=text
         ) from None
-    return Expression(text, tree, names)
+
+
+_SHORT = 1_000
+"""Characters up to which a parsed text is kept: what is kept stays small, whatever is parsed."""
+_kept = lru_cache(maxsize=4096)(_parse)
+
+
+def _built(text: str) -> tuple[ast.expr, frozenset[str]]:
+    tree = simple_path(text) or build(text)
+    names = free_names(tree)
+    _refuse_steps(text, tree, names)
+    return tree, names
 
 
 def _is_bare(tree: ast.expr) -> bool:
@@ -103,13 +111,21 @@ def _is_bare(tree: ast.expr) -> bool:
 
 
 def _correction(text: str) -> str:
-    new = repaired(text)
-    if new:
-        try:
-            free_names(build(new))
-        except ExpressionError:
+    """A whole expression in the place of a text with slips, where one compiles."""
+    for _ in range(2):
+        text = repaired(text)
+        if not text:
             return ""
-    return new
+        try:
+            _built(text)
+        except ExpressionError as error:
+            if error.correction:
+                return error.correction
+        except RecursionError:
+            return ""
+        else:
+            return text
+    return ""
 
 
 def _refuse_steps(text: str, tree: ast.expr, names: frozenset[str]) -> None:

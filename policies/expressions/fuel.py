@@ -10,7 +10,7 @@ from .errors import EvaluationError
 __all__ = ["FUEL", "Fuel"]
 
 FUEL = 5_000_000
-"""Enough for a filter of fifty parts over 100,000 rows; about three seconds at worst."""
+"""Enough for a filter of fifty parts over 100,000 rows; a second or two at worst."""
 
 
 class Fuel:

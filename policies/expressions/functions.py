@@ -177,11 +177,8 @@ def _range(fuel: Fuel, *bounds: Json) -> Json:
         raise EvaluationError("bad_value", "range() cannot step by 0")
     numbers = range(*whole)
     # len() of a range fails beyond the machine's word; this does not.
-    fuel.take(
-        max(
-            0, (numbers.stop - numbers.start + numbers.step - (1 if numbers.step > 0 else -1)) // numbers.step
-        )
-    )
+    step = numbers.step
+    fuel.take(3 * max(0, (numbers.stop - numbers.start + step - (1 if step > 0 else -1)) // step))
     return list(numbers)
 
 

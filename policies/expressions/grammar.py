@@ -117,7 +117,7 @@ _PATH_STEP = re.compile(r"\.([A-Za-z0-9_]+)|\[([0-9]+)\]")
 def simple_path(text: str) -> ast.expr | None:
     """The tree of a text like `a.b[0].c`, as `build` gives it but three times as fast; None for any other text."""
     match = _PATH.fullmatch(text)
-    if match is None or match[1] in KEYWORDS or match[1] in FOREIGN_NAMES or match[1] in FUNCTIONS:
+    if match is None or match[1] in KEYWORDS or match[1] in FOREIGN_NAMES:
         return None
     end = match.end(1)
     tree: ast.expr = _at(ast.Name(id=match[1], ctx=_LOAD), 0, end)
@@ -574,13 +574,14 @@ class _Parser:
 
     def target(self) -> ast.expr:
         token = self.token
-        for opening, closing in (("(", ")"), ("[", "]")):
-            if self.takes(opening):
-                self.enter()
-                inner = self.targets(closing)
-                self.depth -= 1
-                self.need(closing, "after the names")
-                return inner
+        if self.takes("("):
+            self.enter()
+            inner = self.targets(")")
+            self.depth -= 1
+            self.need(")", "after the names")
+            return inner
+        if self.sees("["):
+            self.fail("not_in_language", "the names of a `for` stand in ( )", token, "for (a, b) in …")
         if token.kind != "name" or token.text in KEYWORDS:
             self.unexpected("after `for` stands a name")
         self.next()

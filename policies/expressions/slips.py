@@ -195,7 +195,8 @@ def _translated(text: str) -> str:
     for place, token in enumerate(found):
         start, end, word = _word(found, place, token)
         if word is not None and start >= at:
-            pieces += [text[at:start], _spaced(word, text[:start], text[end:])]
+            before = text[at:start] or "".join(pieces[-1:])
+            pieces += [text[at:start], _spaced(word, before, text[end:])]
             at = end
     new = "".join(pieces) + text[at:]
     return _conditional(new) if any(t.text == "?" for t in found) else new

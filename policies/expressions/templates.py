@@ -165,20 +165,25 @@ def _too_deep(pointer: str) -> ExpressionError:
 
 def problems(document: Json) -> Iterator[ExpressionError]:
     """Every thing wrong with a template, not only the first."""
-    if isinstance(document, dict) and not (EXPRESSION in document or LITERAL in document):
-        parts: Any = document.items()
+    return _problems(document, "", 0)
+
+
+def _problems(document: Json, pointer: str, depth: int) -> Iterator[ExpressionError]:
+    if depth > _DEPTH:
+        yield _too_deep(pointer)
+    elif isinstance(document, dict) and (EXPRESSION in document or LITERAL in document):
+        try:
+            _special(document, pointer, [])
+        except ExpressionError as error:
+            yield error
+    elif isinstance(document, dict):
+        for key, value in document.items():
+            try:
+                place = f"{pointer}/{_token(key, pointer)}"
+            except ExpressionError as error:
+                yield error
+            else:
+                yield from _problems(value, place, depth + 1)
     elif isinstance(document, list):
-        parts = enumerate(document)
-    else:
-        yield from _own_problems(document)
-        return
-    for key, value in parts:
-        for error in problems(value):
-            yield _placed(error, f"/{_token(str(key), '')}{error.pointer}")
-
-
-def _own_problems(document: Json) -> Iterator[ExpressionError]:
-    try:
-        compile_template(document)
-    except ExpressionError as error:
-        yield error
+        for n, value in enumerate(document):
+            yield from _problems(value, f"{pointer}/{n}", depth + 1)

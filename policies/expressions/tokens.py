@@ -1,7 +1,7 @@
 """Text of an expression into tokens: the same on every Python, and never slower than the text is long.
 
 Python's own tokenizer is not used. It differs between versions in f-strings, warns about escapes, gives up on deep
-brackets and refuses keys that are keywords; see `docs/decisions/0002`. An f-string is cut up here, in place, so that
+brackets and refuses keys that are keywords; see `docs/decisions/0007`. An f-string is cut up here, in place, so that
 every token knows its offset in the whole text:
 
     f'{p.name:>10} owes'    FTEXT with parts  Field(tokens of "p.name", format ">10"), " owes"

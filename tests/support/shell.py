@@ -68,6 +68,16 @@ def pay(to: str) -> str:
     return f"paid {to}"
 
 
+@tool(effect="acts")
+def charge(card: str) -> dict[str, str]:
+    """Charge a card, and break: nobody knows whether it was charged.
+
+    Args:
+        card: Its number.
+    """
+    raise RuntimeError("the line went dead")
+
+
 @tool(effect="reads")
 def stop_here() -> int:
     """Interrupt the command, as Ctrl-C does; the second time, go on."""
@@ -82,7 +92,7 @@ def stop_here() -> int:
     return 1
 
 
-registry = Registry(read_ledger, refund, pay, stop_here)
+registry = Registry(read_ledger, refund, pay, charge, stop_here)
 
 
 def mend(request):
@@ -136,6 +146,15 @@ steps:
 output: {$: payments}
 """
 
+CHARGES = """\
+goal: Charge a card
+steps:
+  - id: receipt
+    tool: charge
+    args: {card: "4111"}
+output: {$: receipt.id}
+"""
+
 STOPS = """\
 goal: Be interrupted
 steps:
@@ -148,7 +167,14 @@ steps:
 output: {$: stop}
 """
 
-_FILES = {"shop.py": TOOLS, "plan.yaml": PLAN, "reads.yaml": READS, "pays.yaml": PAYS, "stops.yaml": STOPS}
+_FILES = {
+    "shop.py": TOOLS,
+    "plan.yaml": PLAN,
+    "reads.yaml": READS,
+    "pays.yaml": PAYS,
+    "charges.yaml": CHARGES,
+    "stops.yaml": STOPS,
+}
 _OPTIONS = {"FOREPLAN_TOOLS", "FOREPLAN_JOURNAL", "FORCE_COLOR", "COLUMNS"}
 
 
