@@ -125,7 +125,7 @@ def _place(found: Finding) -> tuple[int, int]:
 def _ids(study: Study) -> Findings:
     seen: dict[str, int] = {}
     if not study.plan.steps:
-        yield finding("no_steps", "/steps", "the plan has no step")
+        yield finding("no_steps", "/steps", "the plan has no step: it does nothing")
     for i, step in enumerate(study.plan.steps):
         yield from _name(step.id, f"/steps/{i}/id")
         if step.id in seen:
@@ -395,7 +395,7 @@ def _arguments(study: Study, step: Step, index: int, tool: Tool) -> Findings:
     if part is None or not part.spots:
         literals = {k: _bare(v) for k, v in args.items()}
     else:
-        mixed = {path[0] for path in part.spots}
+        mixed = dict.fromkeys(path[0] for path in part.spots)
         literals = {k: _bare(v) for k, v in args.items() if k not in mixed and not _is_special(v)}
         for name in mixed:
             held = wanted.field(str(name))

@@ -74,7 +74,11 @@ CODES: dict[str, CodeDoc] = {
         "error", "A property of the document has another type.", "Write the type named."
     ),
     # structure
-    "no_steps": CodeDoc("error", "The plan has no step.", "Add a step, or answer that it cannot be planned."),
+    "no_steps": CodeDoc(
+        "warning",
+        "The plan has no step: it does nothing.",
+        "Add a step, or answer that it cannot be planned.",
+    ),
     "bad_id": CodeDoc(
         "error", "A name is not of the form [a-z][a-z0-9_]*.", "Use lower-case letters, digits, underscores."
     ),
