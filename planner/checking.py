@@ -392,15 +392,13 @@ def _arguments(study: Study, step: Step, index: int, tool: Tool) -> Findings:
         )
         return
     yield from _keys(study, args, wanted, pointer, f"the tool {quoted(tool.name)}")
-    if part is None or not part.spots:
-        literals = {k: _bare(v) for k, v in args.items()}
-    else:
-        mixed = dict.fromkeys(path[0] for path in part.spots)
-        literals = {k: _bare(v) for k, v in args.items() if k not in mixed and not _is_special(v)}
-        for name in mixed:
-            held = wanted.field(str(name))
-            if held is not None:
-                yield from _mixed(study, part, args[str(name)], held, (name,))
+    mixed = dict.fromkeys(path[0] for path in part.spots) if part is not None else {}
+    sound = part is None or part.sound
+    literals = {k: _bare(v) for k, v in args.items() if k not in mixed and (sound or not _is_computed(v))}
+    for name in mixed:
+        held = wanted.field(str(name))
+        if held is not None and part is not None:
+            yield from _mixed(study, part, args[str(name)], held, (name,))
     if literals and not schema.accepts(literals):
         for problem in _problems_of(schema, literals):
             yield _misfit(problem, pointer, _decoded(schema, literals, problem))
@@ -434,7 +432,7 @@ def _mixed(study: Study, part: Part, template: Json, wanted: Type, path: tuple[s
         return
     inside = any(spot[: len(path)] == path for spot in part.spots)
     if not inside or _is_special(template):
-        if disjoint(type_of_value(_bare(template)), wanted):
+        if not _is_computed(template) and disjoint(type_of_value(_bare(template)), wanted):
             yield finding("wrong_argument", pointer, f"{_called(path)} must be {describe(wanted)}")
         return
     kind = "object" if isinstance(template, dict) else "array"
@@ -470,6 +468,15 @@ def _why(found: Type, wanted: Type) -> str:
 
 def _is_special(template: Json) -> bool:
     return isinstance(template, dict) and bool(template.keys() & {"$", "$literal"})
+
+
+def _is_computed(template: Json) -> bool:
+    """Whether a template holds an expression, be it one that cannot be read."""
+    if isinstance(template, list):
+        return any(map(_is_computed, template))
+    if not isinstance(template, dict) or "$literal" in template:
+        return False
+    return "$" in template or any(map(_is_computed, template.values()))
 
 
 def _bare(template: Json) -> Json:

@@ -36,7 +36,7 @@ LOADERS = {
 }
 
 CONTRADICTIONS = {
-    "complexfuncbench": {"cfb-0188": ["/steps/4/args/longitude/$", "/steps/4/args/latitude/$"]},
+    "complexfuncbench": {"cfb-0188": ["/steps/4/args/latitude/$", "/steps/4/args/longitude/$"]},
     "nestful": {
         "714678eb": ["/steps/1/args/string/$"],
         "6a8f3121": ["/steps/1/args/numbers/$"],
