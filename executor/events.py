@@ -117,7 +117,7 @@ class CallStarted(NamedTuple):
 
 
 class CallSettled(NamedTuple):
-    """One attempt ended; `attempt` 0 is a call that was refused before it could begin."""
+    """One attempt ended; `attempt` 0 is a call that was refused before it could begin. `usage` is what it counted."""
 
     seq: int
     at: float
@@ -128,6 +128,7 @@ class CallSettled(NamedTuple):
     value: Any = None
     failure: Failure | None = None
     args: dict[str, Any] | None = None
+    usage: dict[str, int] | None = None
 
 
 class ValueSettled(NamedTuple):
@@ -153,20 +154,21 @@ class TimerFired(NamedTuple):
 
 
 class DecisionAsked(NamedTuple):
-    """A person is asked. `about`: an `unknown` outcome, a `call` that needs approval, a `patch` beyond the scope."""
+    """A person is asked. `about`: an `unknown` outcome, a `call` that needs approval, a `patch` beyond the scope, or
+    what a step of the plan wants to know (`ask`; `question` holds its arguments and the `schema` of the answer)."""
 
     seq: int
     at: float
     dice: float
     id: str
-    about: Literal["unknown", "call", "patch"]
+    about: Literal["unknown", "call", "patch", "ask"]
     path: Path
     options: tuple[str, ...]
     question: dict[str, Any]
 
 
 class DecisionMade(NamedTuple):
-    """A person (or a late result of the tool itself) answered; `value` comes with `accept`."""
+    """A person (or a late result of the tool itself) answered; `value` comes with `accept` and `answer`."""
 
     seq: int
     at: float

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +22,8 @@ from ..policies.effect import Effect
 from ..policies.expressions import EvaluationError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.policies import Policies
-from ..registry.tools import ToolContext
+from ..registry.schema import Schema, compile_schema
+from ..registry.tools import ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from .events import Outcome
 from .state import Call
@@ -36,6 +38,8 @@ class Result(NamedTuple):
     outcome: Outcome
     value: Any = None
     failure: Failure | None = None
+    usage: dict[str, int] | None = None
+    """What the attempt counted: `model_calls`, tokens."""
 
 
 class Hands(Protocol):
@@ -108,7 +112,8 @@ class ToolHands:
 
     async def perform(self, call: Call) -> Result:
         """Make one attempt, under the tool's timeout."""
-        job = None if call.tool.is_async else self._job(call)
+        used: Counter[str] = Counter()
+        job = None if call.tool.is_async else self._job(call, used)
         scope = anyio.CancelScope(
             deadline=math.inf if call.timeout is None else anyio.current_time() + call.timeout
         )
@@ -116,7 +121,7 @@ class ToolHands:
         try:
             with scope:
                 value = await (
-                    call.tool.invoke(call.args, _context(call)) if job is None else self._threads.wait(job)
+                    call.tool.invoke(call.args, _context(call, used)) if job is None else self._threads.wait(job)
                 )
         except BaseException as raised:
             if isinstance(raised, KeyboardInterrupt) or _cancelled():
@@ -126,14 +131,16 @@ class ToolHands:
             if job is None or not job.abandoned:
                 self._guard.leave(call.tool.name)
         if scope.cancel_called and (scope.cancelled_caught or error is not None):
-            return _ended(call, _timed_out(call, still_running=job is not None))
-        await _absorb_cancel()
-        return self._raised(call, error) if error is not None else self._returned(call, value)
+            ended = _ended(call, _timed_out(call, still_running=job is not None))
+        else:
+            await _absorb_cancel()
+            ended = self._raised(call, error) if error is not None else self._returned(call, value)
+        return ended._replace(usage=dict(used)) if used else ended
 
-    def _job(self, call: Call) -> Job:
+    def _job(self, call: Call, used: Counter[str]) -> Job:
         self.threaded = True
         return Job(
-            lambda: call.tool.invoke(call.args, _context(call)), lambda job: self._came_late(call, job)
+            lambda: call.tool.invoke(call.args, _context(call, used)), lambda job: self._came_late(call, job)
         )
 
     def _came_late(self, call: Call, job: Job) -> None:
@@ -160,14 +167,9 @@ class ToolHands:
             return _ended(
                 call, _bad_result("result_too_large", f"the result of {tool.name!r} is over {most} bytes")
             )
-        if tool.output is not None and not tool.output.accepts(plain):
-            problems = tool.output.problems(plain)
-            if problems:
-                said = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
-                return _ended(
-                    call,
-                    _bad_result("invalid_result", f"the result of {tool.name!r} is not as declared: {said}"),
-                )
+        wrong = _not_as_declared(call, plain)
+        if wrong:
+            return _ended(call, _bad_result("invalid_result", wrong))
         if tool.soft_failure is not None:
             failure = _soft_failure(call, plain)
             if failure is not None:
@@ -175,7 +177,26 @@ class ToolHands:
         return Result(Outcome.OK, plain)
 
 
-def _context(call: Call) -> ToolContext:
+def _not_as_declared(call: Call, result: Any) -> str:
+    """What is wrong with a result by the tool's own schema and by the one in the arguments; "" if nothing is."""
+    tool = call.tool
+    for schema, says in ((tool.output, "declared"), (_asked_for(call), "asked for")):
+        problems = [] if schema is None or schema.accepts(result) else schema.problems(result)
+        if problems:
+            said = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
+            return f"the result of {tool.name!r} is not as {says}: {said}"
+    return ""
+
+
+def _asked_for(call: Call) -> Schema | None:
+    """The schema that the arguments hold; the mind has refused a hostile one at admission."""
+    if not call.tool.result_from:
+        return None
+    document = result_schema(call.tool, call.args)
+    return None if document is None else compile_schema(document, closed=True)
+
+
+def _context(call: Call, used: Counter[str]) -> ToolContext:
     return ToolContext(
         run_id=call.run,
         path=call.path,
@@ -183,6 +204,7 @@ def _context(call: Call) -> ToolContext:
         idempotency_key=call.key,
         principal=call.principal,
         timeout=call.timeout,
+        count=used.update,
     )
 
 

@@ -35,7 +35,7 @@ from .schema import Schema, compile_schema
 from .signatures import ArgumentsRefused, read_signature
 from .values import Json, Unserialisable, copy_plain, to_plain
 
-__all__ = ["UNSET", "ArgumentsRefused", "Tool", "ToolContext", "tool"]
+__all__ = ["UNSET", "ArgumentsRefused", "Tool", "ToolContext", "result_schema", "tool"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _PERMISSION = re.compile(r"[A-Za-z0-9_-]+(?:[:.][A-Za-z0-9_-]+)*")
@@ -51,6 +51,8 @@ class Unset(Enum):
 UNSET = Unset.UNSET
 """The timeout of a tool that states none: the policy's `tool_timeout` holds. None means that there is no bound."""
 
+AnsweredBy = Literal["code", "person"]
+
 ApprovalNeed = Literal[False, True, "each"]
 """True: an approved plan covers the call where its arguments are literals; "each": every call is asked for."""
 
@@ -59,12 +61,17 @@ def _unnoted(text: str) -> None:
     """Where nobody listens, a note is lost."""
 
 
+def _uncounted(used: Mapping[str, int]) -> None:
+    """Where nobody counts, nothing is."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ToolContext:
     """What the engine tells a tool about the call; a tool gets it by annotating a parameter with this type.
 
     `idempotency_key` is the same for every attempt of one call, also after a resume: hand it to services that can
-    de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run.
+    de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run. `count` adds to
+    what the attempt used, as `{"model_calls": 1, "input_tokens": 812}`: model calls count against the budget.
     """
 
     run_id: str = ""
@@ -74,6 +81,7 @@ class ToolContext:
     principal: Principal = ANYONE
     timeout: float | None = None
     note: Callable[[str], None] = _unnoted
+    count: Callable[[Mapping[str, int]], None] = _uncounted
 
     @property
     def step(self) -> str:
@@ -107,6 +115,12 @@ class Tool:
     soft_failure: Expression | None = None
     """Over `result`: true, or a text, where a successful answer is a failure all the same."""
     requires_approval: ApprovalNeed = False
+    result_from: tuple[str, ...] = ()
+    """Arguments that say what the result is, of which one is given: a JSON Schema, or a list to choose from."""
+    model_calls: int = 0
+    """The most questions that one attempt asks of a model: so many are reserved from the budget of the run."""
+    answered_by: AnsweredBy = "code"
+    """Who gives the result: the code of the tool, or a person who is asked."""
     is_async: bool = False
     origin: str = ""
     """Where it comes from, for messages: a module and name, a server."""
@@ -167,9 +181,12 @@ class Tool:
             timeout=UNSET if timeout == "policy" else timeout,
             requires_approval=contract["requires_approval"],
             soft_failure=contract["soft_failure"],
+            result_from=contract.get("result_from", ()),
+            model_calls=contract.get("model_calls", 0),
             origin="a recorded contract",
         )
-        return dataclasses.replace(made, recorded_source=contract["source"])
+        answers = contract.get("answered_by", "code")
+        return dataclasses.replace(made, recorded_source=contract["source"], answered_by=answers)
 
     def __post_init__(self) -> None:
         for attribute in functools.WRAPPER_ASSIGNMENTS:
@@ -198,6 +215,11 @@ class Tool:
 
     def contract(self) -> dict[str, Json]:
         """What an approval binds, as fresh plain JSON. `timeout` is "policy" where the tool states none."""
+        said = {
+            "result_from": list(self.result_from),
+            "model_calls": self.model_calls,
+            "answered_by": "" if self.answered_by == "code" else self.answered_by,
+        }
         return {
             "name": self.name,
             "description": self.description,
@@ -210,6 +232,7 @@ class Tool:
             "requires_approval": self.requires_approval,
             "soft_failure": None if self.soft_failure is None else self.soft_failure.text,
             "source": self.source_digest,
+            **{name: value for name, value in said.items() if value},
         }
 
     @functools.cached_property
@@ -233,6 +256,40 @@ class Tool:
         return dataclasses.replace(self, name=_checked_name(name))
 
 
+def result_schema(tool: Tool, args: Mapping[str, Json]) -> dict[str, Json] | None:
+    """The JSON Schema that these arguments (values, not templates) say the result of a call has; None if they do not.
+
+    A list says: one of these, by text or by `id`. A schema is read closed. Raises `SchemaRefused` for what is neither,
+    for more than one of them, and where a person is to answer and nothing says what.
+    """
+    given = [name for name in tool.result_from if args.get(name) is not None]
+    if len(given) > 1 or (not given and tool.answered_by == "person"):
+        raise SchemaRefused(f"give {tool.name!r} exactly one of {' and '.join(tool.result_from)}")
+    if not given:
+        return None
+    said = args[given[0]]
+    if isinstance(said, list):
+        return {"enum": _choices(said, given[0])}
+    if not isinstance(said, dict):
+        raise SchemaRefused(f"{given[0]} must be a JSON Schema, an object, not {shorten(repr(said), 40)}")
+    return dict(compile_schema(said, closed=True).document)
+
+
+def _choices(options: list[Json], name: str) -> list[Json]:
+    """What can be chosen from a list of texts, numbers and objects with an `id`."""
+    found: dict[str | int, None] = {}
+    for place, option in enumerate(options):
+        choice = option.get("id") if isinstance(option, dict) else option
+        if isinstance(choice, bool) or not isinstance(choice, str | int):
+            raise SchemaRefused(f"{name}[{place}] must be a text, a number, or an object with such an `id`")
+        if choice in found:
+            raise SchemaRefused(f"{name} holds {shorten(repr(choice), 60)} twice; each needs an `id` of its own")
+        found[choice] = None
+    if not found:
+        raise SchemaRefused(f"{name} is empty: there is nothing to choose")
+    return list(found)
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 
@@ -250,6 +307,8 @@ def tool(
     examples: Iterable[Mapping[str, Any]] = (),
     soft_failure: str | None = None,
     requires_approval: ApprovalNeed = False,
+    result_from: Iterable[str] | str = (),
+    model_calls: int = 0,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -264,6 +323,8 @@ def tool(
     examples           arguments of calls that make sense, as dicts
     soft_failure       expression over `result`: where it is true or a text, the answer is a failure
     requires_approval  True, or "each" to ask at every call
+    result_from        name of the argument that holds the JSON Schema of the result (or a list to choose from)
+    model_calls        the most questions that one attempt asks of a model
     """
     if function is None:
         _check_options(options)
@@ -274,7 +335,7 @@ def tool(
 _OPTIONS = frozenset(
     {"description", "effect", "examples", "permissions", "requires_approval", "soft_failure"}
 )
-_OPTIONS |= {"timeout", "title", "version"}
+_OPTIONS |= {"model_calls", "result_from", "timeout", "title", "version"}
 
 
 def _check_options(options: Iterable[str]) -> None:
@@ -334,6 +395,8 @@ def _assembled(
     examples: Iterable[Mapping[str, Any]] = (),
     soft_failure: str | None = None,
     requires_approval: ApprovalNeed = False,
+    result_from: Iterable[str] | str = (),
+    model_calls: int = 0,
 ) -> Tool:
     _checked_name(name)
     takes = _schema(input_schema, f"the input schema of tool {name!r}", closed=True)
@@ -354,6 +417,8 @@ def _assembled(
         examples=_examples(examples, takes, name),
         soft_failure=None if soft_failure is None else _soft_failure(soft_failure, name),
         requires_approval=_approval_need(requires_approval, name),
+        result_from=_result_from(result_from, takes, name),
+        model_calls=_model_calls(model_calls, name),
         is_async=is_async,
         origin=origin,
         function=function,
@@ -479,6 +544,26 @@ def _approval_need(need: object, name: str) -> ApprovalNeed:
     raise ToolRefused(
         f"requires_approval of tool {name!r} is {shorten(repr(need), 40)}; it is True, False or 'each'"
     )
+
+
+def _result_from(names: object, takes: Schema, name: str) -> tuple[str, ...]:
+    given = (names,) if isinstance(names, str) else names
+    if not isinstance(given, Iterable):
+        raise ToolRefused(f"result_from of tool {name!r} must name an argument, not {shorten(repr(names), 40)}")
+    known, found = takes.document.get("properties", {}), tuple(given)
+    for each in found:
+        if each not in known:
+            raise ToolRefused(
+                f"tool {name!r} has no argument {shorten(repr(each), 40)} to take its result's type from"
+                + did_you_mean(str(each), known)
+            )
+    return found
+
+
+def _model_calls(most: object, name: str) -> int:
+    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+        raise ToolRefused(f"model_calls of tool {name!r} is {shorten(repr(most), 40)}; it is a number from 0")
+    return most
 
 
 def _check_defaults(made: Tool) -> None:
