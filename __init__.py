@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .policies.permissions import Principal
     from .policies.policies import Budget, Limits, Policies
     from .policies.retry import Retry
+    from .registry.people import ask
     from .registry.registry import Registry
     from .registry.tools import Tool, ToolContext, tool
 
@@ -55,6 +56,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolFailure",
+    "ask",
     "check",
     "diff",
     "review",
@@ -78,6 +80,7 @@ _HOMES = {
     "policies.permissions": ("Principal",),
     "policies.policies": ("Budget", "Limits", "Policies"),
     "policies.retry": ("Retry",),
+    "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
 }

@@ -220,11 +220,11 @@ class Progress:
 
     def _made(self, event: e.DecisionMade) -> None:
         asked = self.asked.pop(event.id, None)
-        if asked is not None and asked.path and event.choice in ("reject", "accept", "fail"):
-            ok = event.choice == "accept"
+        if asked is not None and asked.path and event.choice not in ("approve", "retry"):
+            ok = event.choice in ("accept", "answer")
             self._end(asked.path, Outcome.OK if ok else Outcome.FAILED, event.value)
             if not ok:
-                self.failures["permission" if event.choice == "reject" else "timeout"] += 1
+                self.failures["timeout" if event.choice == "fail" else "permission"] += 1
 
     def _ended(self, event: e.RunClosed | e.RunPaused) -> None:
         self.finished = True

@@ -226,10 +226,41 @@ def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) 
     if asked.about == "patch":
         yield from _patch(asked.question, limit)
         return
+    if asked.about == "ask":
+        yield from _of_the_plan(asked.question, limit, sources)
+        return
     tool = line(asked.question.get("tool", ""), "bold", NAME)
     yield Text.assemble(tool, " may have acted, and nobody knows") if asked.about == "unknown" else tool
     yield from map(indented, _values(asked.question, limit, sources))
     yield Text(clipped(_reason(asked.question), limit), "dim")
+
+
+def _of_the_plan(
+    said: Mapping[str, Any], limit: int | None, sources: Mapping[str, Any]
+) -> Iterator[RenderableType]:
+    """What a plan asks: its words and data as they are; options are numbered from 1, in the order of the plan."""
+    args = said["args"]
+    yield block(args["question"], limit=limit).append_text(_source(sources.get("question")))
+    if args.get("data") is not None:
+        yield indented(
+            Text.assemble(
+                ("data = ", "dim"), value_text(args["data"], limit), _source(sources.get("data"))
+            )
+        )
+    options = args.get("options")
+    if options is None:
+        yield Text(f"an answer as JSON that fits {value_text(said['schema'], limit)}", "dim")
+        return
+    yield columns([[Text(f"{n:>3}", "bold"), *_option(option, limit)] for n, option in enumerate(options, 1)])
+
+
+def _option(option: Any, limit: int | None) -> list[Text]:
+    """An option in two cells: what is chosen, and what is said of it."""
+    if not isinstance(option, dict):
+        return [line(option, limit=VALUE), Text()]
+    rest = {name: value for name, value in option.items() if name not in ("id", "label")}
+    told = [*([line(option["label"])] if "label" in option else []), *([Text(value_text(rest, limit))] if rest else [])]
+    return [line(option["id"], limit=NAME), joined(told)]
 
 
 def _values(
