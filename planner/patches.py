@@ -82,7 +82,7 @@ def _drops(plan: Plan, patch: Patch, settled: Collection[str]) -> Iterator[Findi
 def _additions(
     plan: Plan, patch: Patch, settled: Collection[str], used: Collection[str], failed: Collection[str] | None
 ) -> Iterator[Finding]:
-    taken = {*plan.by_id, *used}
+    taken = {*(step.id for step in plan.every_step), *used}
     given: dict[str, int] = {}
     for i, step in enumerate(patch.add):
         if step.id in taken:
@@ -90,6 +90,12 @@ def _additions(
                 f"the id {quoted(step.id)} was used before; give the new step a fresh one", "add", i, "id"
             )
         taken.add(step.id)
+        for inner in _inside(step):
+            if inner.id in taken:
+                yield _bad(
+                    f"the id {quoted(inner.id)} was used before; give the step inside a fresh one", "add", i
+                )
+            taken.add(inner.id)
         old = step.replaces
         if old is None:
             continue
@@ -102,6 +108,13 @@ def _additions(
             message = f"{quoted(old)} is replaced twice: by {quoted(patch.add[given[old]].id)} and {quoted(step.id)}"
             yield _bad(message, "add", i, "replaces")
         given.setdefault(old, i)
+
+
+def _inside(step: Step) -> Iterator[Step]:
+    """The steps of a group, at every depth."""
+    for inner in step.steps or ():
+        yield inner
+        yield from _inside(inner)
 
 
 def _bad(message: str, *where: str | int, near: tuple[str, Plan] | None = None) -> Finding:
@@ -130,9 +143,13 @@ def _renamed(step: Step, replaced: Mapping[str, str]) -> Step:
         return step
     update: dict[str, Any] = {
         field: _template(getattr(step, field), mapping)
-        for field in ("args", "value", "each", "when")
+        for field in ("args", "value", "output", "each", "when", "until", "next")
         if step.has(field)
     }
+    if step.undo is not None:
+        update["undo"] = step.undo.model_copy(update={"args": _template(step.undo.args, mapping)})
+    if step.steps is not None:
+        update["steps"] = [_renamed(inner, mapping) for inner in step.steps]
     if step.has("after"):
         update["after"] = list(dict.fromkeys(mapping.get(id, id) for id in step.after))
     return step.model_copy(update=update)

@@ -158,6 +158,11 @@ class Patch(Record):
     add: list[Step] = Field(default_factory=list)
     output: Any = None
 
+    @property
+    def every_step(self) -> Iterator[Step]:
+        """All steps it adds, those inside groups too, each group before its own."""
+        return _walk(self.add)
+
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"drop": list(self.drop), "add": [step.to_json() for step in self.add]}
         if "output" in self.model_fields_set:

@@ -267,6 +267,11 @@ FRAUD = {**SAME, "args": {"payment_id": {"$": "payment.id"}, "reason": "fraud"}}
 WIDER = {**SAME, "each": {"$": "payments.rows"}}
 MORE = {k: v for k, v in SAME.items() if k != "replaces"}
 OTHER = {"id": "x", "tool": "store_value", "args": {"key": "k", "value": 1}, "replaces": "refund"}
+SHORT = {**SAME, "args": {"payment_id": {"$": "payment.id"}}}
+ALWAYS = {**SAME, "when": {"$": "1 > 2"}}
+CHANGING = {**SAME, "until": {"$": "True"}, "next": {"payment_id": "another"}}
+UNDONE = {**READ, "undo": {"tool": "refund_payment", "args": {"payment_id": "p", "reason": "fraud"}}}
+GROUP = {"id": "g", "steps": [{k: v for k, v in SAME.items() if k != "replaces"}]}
 
 
 @pytest.mark.parametrize(
@@ -280,6 +285,12 @@ OTHER = {"id": "x", "tool": "store_value", "args": {"key": "k", "value": 1}, "re
         (_patch(WIDER), False, False, False),
         (_patch(MORE), False, False, False),
         (_patch(OTHER), False, False, False),
+        (_patch(SHORT), False, False, False),
+        (_patch(ALWAYS), False, False, False),
+        (_patch(CHANGING), False, False, False),
+        (_patch(UNDONE), False, False, False),
+        (_patch(GROUP), False, False, False),
+        (_patch({"id": "g", "steps": [READ]}), False, True, True),
     ],
 )
 def test_the_scope_says_which_patches_are_covered(
@@ -291,7 +302,9 @@ def test_the_scope_says_which_patches_are_covered(
 
 
 def test_a_patch_needs_approval_for_what_it_adds() -> None:
-    """Reads need none under `acts`."""
+    """Reads need none under `acts`; an effect inside a group or in an `undo` counts like any other."""
     assert not patch_needs_approval(_patch(READ), shop(), Policies())
+    assert patch_needs_approval(_patch(GROUP), shop(), Policies())
+    assert patch_needs_approval(_patch(UNDONE), shop(), Policies())
     assert patch_needs_approval(_patch(SAME), shop(), Policies())
     assert not patch_needs_approval(_patch(SAME), shop(), Policies(approve="never"))

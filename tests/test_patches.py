@@ -149,6 +149,37 @@ def test_lineage_outlives_a_replaced_step_that_never_ran() -> None:
     assert lineage(revised) == {"a": "a", "c": "a"}
 
 
+def test_names_are_renamed_wherever_a_step_may_use_them() -> None:
+    """In what repeats, in what takes back, in groups at every depth and their outputs."""
+    old = {"$": "a.x"}
+    inner = {"id": "i", "tool": "t", "args": {"v": old}}
+    plan = Plan.model_validate(
+        {
+            "steps": [
+                {"id": "a", "tool": "t"},
+                {"id": "u", "tool": "t", "until": {"$": "result == a.x"}, "next": {"v": old}, "max": 2},
+                {"id": "b", "tool": "t", "undo": {"tool": "t", "args": {"v": old}}},
+                {
+                    "id": "g",
+                    "steps": [inner, {"id": "h", "steps": [{"id": "j", "value": old}], "output": old}],
+                    "output": old,
+                },
+            ]
+        }
+    )
+    revised = apply_patch(plan, Patch(add=[Step(id="c", value=1, replaces="a")]), settled={"a"})
+    said = str([step.to_json() for step in revised.steps])
+    assert (said.count("a.x"), said.count("c.x")) == (0, 7)
+
+
+def test_an_id_inside_a_group_is_never_reused_either() -> None:
+    """Neither by a step inside an added group nor by an added step."""
+    group = Plan.model_validate({"steps": [{"id": "g", "steps": [{"id": "i", "value": 1}]}]})
+    for add in ({"id": "i", "value": 2}, {"id": "h", "steps": [{"id": "i", "value": 2}]}):
+        with pytest.raises(PatchDoesNotFit, match="'i' was used before"):
+            apply_patch(group, Patch.model_validate({"add": [add]}), settled={"g"})
+
+
 ids = st.sampled_from("abcdefgh")
 
 
