@@ -1,9 +1,9 @@
 """Calls: room is made, arguments are resolved and admitted, attempts begin, end, are repeated, and people are asked.
 
-    lane -> admitted -> attempt -> ok, failed                        the item settles
-                     ^            -> failed, and may be repeated     sleeps, waits for room
-                     |            -> unknown                         a person decides: retry, accept, fail
-                     +- asked before the call, where a person must
+lane -> admitted -> attempt -> ok, failed                        the item settles
+                 ^            -> failed, and may be repeated     sleeps, waits for room
+                 |            -> unknown                         a person decides: retry, accept, fail
+                 +- asked before the call, where a person must
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..policies.canonical import canonical
 from ..policies.effect import Effect
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.retry import wait_before
-from ..registry.tools import Tool
+from ..registry.tools import Tool, result_schema
 from ..registry.values import copy_plain
 from . import events as e
 from .admission import admit, refused
@@ -25,7 +25,16 @@ from .events import Outcome, Path, path_text
 from .replanning import patch_decided
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
 from .state import Active, Ask, Call, Fault, Lane, Perform, Sleep, State, Write
-from .steps import enter_ready, give, item_settled, lane_item, open_frame, timer_of_lane, value_settled, write_value
+from .steps import (
+    enter_ready,
+    give,
+    item_settled,
+    lane_item,
+    open_frame,
+    timer_of_lane,
+    value_settled,
+    write_value,
+)
 
 __all__ = [
     "admitted",
@@ -49,17 +58,17 @@ def make_room(state: State) -> None:
     """Start calls while there is room: those to be tried again first, then the lanes in turn."""
     limit = state.policies.limits.run
     while state.live < limit and (state.again or state.lanes) and not state.stopping:
-        if not _within_budget(state):
-            return
         if state.again:
+            if not _within_budget(state):
+                return
             active = state.again.popleft()
             if _take(state, active.tool.name, active):
                 _go_on(state, active)
             continue
         lane = state.lanes.popleft()
         if lane.next >= lane.size:
-            continue
-        if lane.undoes is None and lane.node.code.block is not None:
+            _pass_on(state, lane)
+        elif lane.undoes is None and lane.node.code.block is not None:
             _open_next(state, lane)
         elif _take(state, _tool_of(lane).name, lane):
             _start_next(state, lane, _tool_of(lane))
@@ -98,6 +107,10 @@ def _within_budget(state: State) -> bool:
 
 def _go_on(state: State, active: Active) -> None:
     """Room for a call that waited: for its next attempt, or for a person's yes."""
+    failure = admit(state, active.tool, active.args)  # on resume, the principal may hold less than before
+    if failure is not None:
+        give(state, active.path, Write(e.CallSettled, (active.path, 0, _FAILED, None, failure, active.args)))
+        return
     state.tool_calls += 1
     if active.admitted:
         _perform(state, active)
@@ -123,13 +136,29 @@ def _free(state: State, name: str) -> None:
     state.live -= 1
     if name in state.live_of:
         state.live_of[name] -= 1
-        parked = state.parked.get(name)
-        if parked:
-            who = parked.popleft()
-            if isinstance(who, Lane):
-                state.lanes.appendleft(who)
-            else:
-                state.again.appendleft(who)
+        _wake(state, name)
+
+
+def _wake(state: State, name: str) -> None:
+    """A slot of this tool is free: whoever waits for it longest tries again."""
+    parked = state.parked.get(name)
+    if parked:
+        who = parked.popleft()
+        if isinstance(who, Lane):
+            state.lanes.appendleft(who)
+        else:
+            state.again.appendleft(who)
+
+
+def _pass_on(state: State, lane: Lane) -> None:
+    """A lane that was closed while it waited leaves the slot it was woken for to the next."""
+    tool = lane.node.code.tool
+    if lane.undoes is None and tool is not None and state.live_of.get(tool.name, 0) < _most(state, tool.name):
+        _wake(state, tool.name)
+
+
+def _most(state: State, name: str) -> int:
+    return state.policies.limits.tool.get(name, 0)
 
 
 def _start_next(state: State, lane: Lane, tool: Tool) -> None:
@@ -144,7 +173,13 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
         return
     failure = admit(state, tool, args)
     if failure is None:
-        _approve_or_admit(state, lane, index, tool, args)
+        if tool.answered_by == "person":
+            _put_question(state, lane, index, tool, args)
+        elif _within_budget(state):
+            _approve_or_admit(state, lane, index, tool, args)
+        else:
+            lane.next = index
+            _free(state, tool.name)
     elif failure.kind is Kind.BAD_ARGS and _came_out_empty(state, lane, path, args):
         return
     else:
@@ -175,13 +210,8 @@ def _came_out_empty(state: State, lane: Lane, path: Path, args: dict[str, Any]) 
 
 
 def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> None:
-    data = sha256(canonical(args)).hexdigest()
-    n = lane.seen.get(data, 0)
-    lane.seen[data] = n + 1
     path = lane.path(index)
-    lineage = lane.lineage if lane.undoes is None else lane.undoes[index].lineage
-    text = f"{state.run}\n{lineage}\n{tool.name}\n{data}\n{n}"
-    key = sha256(text.encode()).hexdigest()[:40]
+    data, key = _identity(state, lane, index, tool, args)
     why = _must_ask(state, lane, tool, data)
     if why:
         active = Active(lane, index, tool, args, data, key)
@@ -192,15 +222,38 @@ def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, args: di
     give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key)))
 
 
+def _identity(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> tuple[str, str]:
+    """The digest of the arguments, and the key that is the same for every attempt of this call."""
+    data = sha256(canonical(args)).hexdigest()
+    n = lane.seen.get(data, 0)
+    lane.seen[data] = n + 1
+    lineage = lane.lineage if lane.undoes is None else lane.undoes[index].lineage
+    text = f"{state.run}\n{lineage}\n{tool.name}\n{data}\n{n}"
+    return data, sha256(text.encode()).hexdigest()[:40]
+
+
+def _put_question(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> None:
+    """A call that a person answers: no attempt, no budget, only a question."""
+    active = Active(lane, index, tool, args, *_identity(state, lane, index, tool, args))
+    state.calls[active.path] = active
+    _ask(state, "ask", active, ("answer", "refuse"), {"schema": result_schema(tool, args)})
+
+
 def _must_ask(state: State, lane: Lane, tool: Tool, data: str) -> str:
     """Why a person must see this very call, if one must."""
     code = lane.node.code
     if tool.requires_approval == "each" or (code.asks and lane.undoes is None):
         return f"{tool.name!r} asks before each call"
-    if tool.effect is Effect.ACTS and (tool.name, data) in state.acted and code.step.replaces is not None:
-        done = path_text(state.acted[tool.name, data][0])
-        return f"the same call was already made as {done} in this run"
+    made = state.acted.get((tool.name, data), {}) if tool.effect is Effect.ACTS else {}
+    for path in made:
+        if not (in_approved(state, path) and in_approved(state, lane.node.path)):
+            return f"the same call was already made as {path_text(path)} in this run"
     return ""
+
+
+def in_approved(state: State, path: Path) -> bool:
+    """Whether the step that this path leads to stands in the plan as it was first accepted."""
+    return state.approved is not None and path[0] in state.approved.by_id
 
 
 def _ask(state: State, about: str, active: Active, options: tuple[str, ...], more: Mapping[str, Any]) -> None:
@@ -240,7 +293,17 @@ def started(state: State, event: e.CallStarted) -> None:
     active = state.calls[event.path]
     active.started = True
     if active.tool.effect is Effect.ACTS:
-        state.acted[active.tool.name, active.args_digest] = (active.path, active.args)
+        state.acted.setdefault((active.tool.name, active.args_digest), {})[active.path] = active.args
+
+
+def _did_not_act(state: State, active: Active) -> None:
+    """This attempt had no effect, nor had one before it: the same call elsewhere is no repetition of it."""
+    if active.unsure:
+        return
+    made = state.acted.get((active.tool.name, active.args_digest), {})
+    made.pop(active.path, None)
+    if not made:
+        state.acted.pop((active.tool.name, active.args_digest), None)
 
 
 # ---------------------------------------------------------------------------------------------- calls settle
@@ -262,10 +325,12 @@ def call_settled(state: State, event: e.CallSettled) -> None:
         item_settled(state, active.lane, active.index, _OK, event.value)
     elif event.outcome is Outcome.UNKNOWN:
         state.calls[event.path] = active
+        active.unsure = True
         failure = event.failure.to_json() if event.failure is not None else None
         _ask(state, "unknown", active, ("retry", "accept", "fail"), {"failure": failure})
     elif event.outcome is Outcome.CANCELLED:
         _free(state, active.tool.name)
+        _did_not_act(state, active)
         _once_more(state, active)
     else:
         _attempt_failed(state, active, event)
@@ -284,10 +349,7 @@ def _attempt_failed(state: State, active: Active, event: e.CallSettled) -> None:
     assert failure is not None
     _free(state, tool.name)
     if tool.effect is Effect.ACTS and failure.happened is Happened.NO:
-        state.acted.pop((tool.name, active.args_digest), None)
-    if failure.code == "interrupted" and tool.effect.repeatable:
-        _once_more(state, active)
-        return
+        _did_not_act(state, active)
     wait = wait_before(
         state.policies.retry, event.attempt, failure=failure, effect=tool.effect, dice=event.dice
     )
@@ -305,11 +367,11 @@ def _call_failed(
     failure = event.failure
     assert failure is not None
     seen = (tool.name, sha256(canonical(args)).hexdigest(), failure.code)
-    if seen in state.failed_before and lane.undoes is None and lane.node.code.step.replaces is not None:
-        state.hopeless[lane.node.code.lineage] = (
-            f"{lane.node.code.id!r} failed again as before ({failure.code}) with the same arguments"
+    if state.failed_before.setdefault(seen, state.replans) < state.replans and lane.undoes is None:
+        top = state.nodes[str(lane.node.path[0])].code
+        state.hopeless[top.lineage] = (
+            f"{top.id!r} failed again as before ({failure.code}) with the same arguments"
         )
-    state.failed_before.add(seen)
     item_settled(state, lane, index, _FAILED, None, Fault(failure, args, event.attempt))
 
 
@@ -352,10 +414,12 @@ def decision_made(state: State, event: e.DecisionMade) -> None:
     if event.choice in ("approve", "retry"):
         state.calls[active.path] = active
         state.again.append(active)
-    elif event.choice == "accept":
+    elif event.choice in ("accept", "answer"):
         item_settled(state, active.lane, active.index, _OK, event.value)
     else:
         document = decision.question.get("failure") if event.choice == "fail" else None
-        failure = Failure.from_json(document) if document else refused(event.id, event.by, event.reason)
+        what = "to answer" if decision.about == "ask" else "this call"
+        no = refused(event.id, event.by, event.reason, what=what)
+        failure = Failure.from_json(document) if document else no
         fault = Fault(failure, active.args, active.attempt)
         item_settled(state, active.lane, active.index, _FAILED, None, fault)

@@ -119,7 +119,7 @@ def _closing(state: State) -> tuple[Any, ...]:
     failed = _troubled(state)
     output, problem = _output(state)
     if state.stopping:
-        return ("stopped", state.stopping, output, _stopped_message(state))
+        return ("stopped", state.stopping, output, _stopped_message(state) + _undone(state))
     if state.unplannable:
         return ("stopped", "cannot_plan", output, _stopped_message(state) + _undone(state))
     if failed or problem:
@@ -145,14 +145,19 @@ def _failed_message(state: State, failed: list[Node]) -> str:
     named = "; ".join(f"{n.code.id!r}: {n.failure.message if n.failure else n.reason}" for n in causes[:3])
     more = f"; and {len(causes) - 3} more" if len(causes) > 3 else ""
     blocked = f"; {len(failed) - len(causes)} steps were blocked by them" if len(failed) > len(causes) else ""
-    why = f" ({state.gave_up})" if state.gave_up else ""
+    hopeless = "; ".join(state.hopeless[n.code.lineage] for n in causes if n.code.lineage in state.hopeless)
+    why = f" ({state.gave_up or hopeless})" if state.gave_up or hopeless else ""
     return f"{len(causes)} of {len(state.nodes)} steps failed: {named}{more}{blocked}{why}"
 
 
 def _undone(state: State) -> str:
     """What was taken back, as the end of a sentence."""
-    failed = f", {state.not_undone} could not be" if state.not_undone else ""
-    return f"; {state.undone} effects were undone{failed}" if state.undone or state.not_undone else ""
+    lanes = {id(lane): lane for lane in state.undoing.values()}.values()  # those that a stop cut short
+    outcomes = [outcome for lane in lanes for outcome in lane.outcomes]
+    undone = state.undone + outcomes.count(Outcome.OK)
+    left = state.not_undone + len(outcomes) - outcomes.count(Outcome.OK)
+    failed = f", {left} could not be" if left else ""
+    return f"; {undone} effects were undone{failed}" if undone or left else ""
 
 
 def _stopped_message(state: State) -> str:

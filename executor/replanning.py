@@ -65,7 +65,9 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         tools=state.registry.only(permitted=state.principal),
         failures=failures,
         outcomes=tuple(_outcome(state, node, known) for node in state.nodes.values()),
-        not_again=tuple({"tool": tool, "args": args} for (tool, _), (_, args) in state.acted.items()),
+        not_again=tuple(
+            {"tool": tool, "args": next(iter(made.values()))} for (tool, _), made in state.acted.items()
+        ),
         remaining={
             "replans": state.policies.max_replans - state.replans,
             "tool_calls": None if budget.tool_calls is None else budget.tool_calls - state.tool_calls,

@@ -103,9 +103,11 @@ Command: TypeAlias = Write | Perform | Sleep | Ask | Consult | Replan
 class Frame:
     """Steps of one block under way: the plan, or one item of a group. `path` is what the paths of its steps begin with."""
 
-    __slots__ = ("block", "index", "item", "lane", "left", "nodes", "path", "undo")
+    __slots__ = ("block", "index", "item", "lane", "left", "nodes", "path", "undo", "why")
 
-    def __init__(self, block: Block, path: Path, lane: Lane | None = None, index: int = 0, item: Any = None) -> None:
+    def __init__(
+        self, block: Block, path: Path, lane: Lane | None = None, index: int = 0, item: Any = None
+    ) -> None:
         self.block = block
         self.path = path
         self.lane = lane
@@ -115,6 +117,8 @@ class Frame:
         self.left = len(self.nodes)
         self.undo: list[Undone] = []
         """What is to be taken back if this unit fails, in the order in which it was done."""
+        self.why: Failure | None = None
+        """Why the unit failed although its steps did not: its output does not resolve."""
         for id_, node in self.nodes.items():
             node.dependants = [self.nodes[d] for d in block.dependants[id_]]
             node.waiting = len(node.code.needs)
@@ -133,7 +137,18 @@ class Frame:
 class Node:
     """One step of a frame: what it waits for, and how it ended."""
 
-    __slots__ = ("blocker", "code", "dependants", "failure", "frame", "lane", "outcome", "reason", "value", "waiting")
+    __slots__ = (
+        "blocker",
+        "code",
+        "dependants",
+        "failure",
+        "frame",
+        "lane",
+        "outcome",
+        "reason",
+        "value",
+        "waiting",
+    )
 
     def __init__(self, code: Code, frame: Frame) -> None:
         self.code = code
@@ -264,6 +279,7 @@ class Active:
         "path",
         "started",
         "tool",
+        "unsure",
     )
 
     def __init__(
@@ -279,6 +295,8 @@ class Active:
         self.attempt = 0
         self.started = False
         self.admitted = False
+        self.unsure = False
+        """Whether an attempt ended so that nobody knows whether it had an effect."""
 
 
 class State:
@@ -318,7 +336,8 @@ class State:
         self.live = 0
         self.live_of: dict[str, int] = {}
         self.denied: dict[str, Failure | None] = {}
-        self.acted: dict[tuple[str, str], tuple[Path, dict[str, Any]]] = {}
+        self.acted: dict[tuple[str, str], dict[Path, dict[str, Any]]] = {}
+        """Calls of tools that act, by tool and digest of the arguments: which paths made it, and may have had effect."""
         self.tool_calls = 0
         self.model_calls = 0
         # what is asked of the world and not yet answered
@@ -333,7 +352,8 @@ class State:
         self.patch: Patch | None = None
         self.answer = ""
         self.hopeless: dict[str, str] = {}
-        self.failed_before: set[tuple[str, str, str]] = set()
+        self.failed_before: dict[tuple[str, str, str], int] = {}
+        """Tool, digest of the arguments and code of each failure, with the number of re-plans before it came first."""
         self.gave_up = ""
         self.unplannable = False
         # the end

@@ -220,12 +220,15 @@ def _go_on(state: State, lane: Lane, index: int) -> None:
             close_lane(lane, _SKIPPED)
             return
         if node.code.next is not None:
-            lane.changes = {**lane.changes, **evaluated(state, node, node.code.next, item, index, result, "`next`: ")}
+            lane.changes = {
+                **lane.changes,
+                **evaluated(state, node, node.code.next, item, index, result, "`next`: "),
+            }
     except Settled as settled:
         _unresolved_item(lane, index, settled)
         return
     every = node.code.step.every
-    if every:
+    if every and not state.stopping:
         path = lane.path(lane.next)
         give(state, path, Sleep(path, state.at + every))
     else:
@@ -234,10 +237,13 @@ def _go_on(state: State, lane: Lane, index: int) -> None:
 
 def _unresolved_item(lane: Lane, index: int, settled: Settled) -> None:
     """`until` or `next` does not resolve for a result: the call was made, the step goes no further."""
-    failure = settled.failure or Failure(Kind.BAD_ARGS, "null", settled.reason)
     lane.outcomes[index] = _FAILED
-    lane.faults[index] = Fault(failure)
+    lane.faults[index] = Fault(_why(settled))
     close_lane(lane, _BLOCKED)
+
+
+def _why(settled: Settled) -> Failure:
+    return settled.failure or Failure(Kind.BAD_ARGS, "null", settled.reason)
 
 
 def timer_of_lane(state: State, path: Path) -> None:
@@ -258,18 +264,26 @@ def _lane_settled(state: State, lane: Lane) -> None:
         settle(state, node, outcome, lane.values[0], failure=failure, reason=lane.reasons.get(0, ""))
         return
     reason = f"{len(lane.faults)} of {lane.size} items failed" if lane.faults else ""
-    exhausted = _exhausted(state, lane) if lane.serial else None
+    skipped = lane.items is None and _was_skipped(lane)
+    exhausted = _exhausted(state, lane) if lane.serial and not skipped else None
     stop = node.code.on_failure == "stop"
     if lane.faults and (stop or lane.items is None):
         first = lane.faults[min(lane.faults)].failure
         settle(state, node, _FAILED, lane.values if stop else None, failure=first, reason=reason)
     elif exhausted is not None:
         settle(state, node, _FAILED, lane.values if stop else None, failure=exhausted, reason=reason)
+    elif skipped:
+        settle(state, node, _SKIPPED, reason=next(iter(lane.reasons.values()), ""))
     elif lane.items is None:
         made = [i for i, outcome in enumerate(lane.outcomes) if outcome is not _SKIPPED]
         settle(state, node, _OK, lane.values[: len(made)], reason=reason)
     else:
         settle(state, node, _OK, lane.values, reason=reason)
+
+
+def _was_skipped(lane: Lane) -> bool:
+    """Whether a step that repeats came to a call whose arguments came out empty."""
+    return _BLOCKED in lane.outcomes or (not lane.closed and lane.outcomes[-1] is _SKIPPED)
 
 
 def _exhausted(state: State, lane: Lane) -> Failure | None:
@@ -283,8 +297,10 @@ def _exhausted(state: State, lane: Lane) -> Failure | None:
             if is_enough(state, lane.node, item, last, lane.values[last]):
                 return None
         except Settled as settled:
-            return settled.failure
-    return Failure(Kind.TIMEOUT, "exhausted", f"`until` did not hold after {lane.size} calls", retryable=False)
+            return _why(settled)
+    return Failure(
+        Kind.TIMEOUT, "exhausted", f"`until` did not hold after {lane.size} calls", retryable=False
+    )
 
 
 # ---------------------------------------------------------------------------------------------- groups
@@ -306,6 +322,8 @@ def open_frame(state: State, lane: Lane) -> None:
     assert node.code.block is not None
     frame = lane.frames[index] = Frame(node.code.block, lane.path(index), lane, index, item)
     begin(state, frame)
+    if not frame.nodes:
+        _frame_settled(state, frame)
 
 
 def _frame_settled(state: State, frame: Frame) -> None:
@@ -323,6 +341,10 @@ def _frame_passed(state: State, frame: Frame) -> None:
     try:
         value = output_of(state, frame)
     except Settled as settled:
+        frame.why = settled.failure
+        if settled.outcome is _FAILED and take_back(state, frame):
+            return
+        lane.node.frame.undo.extend(frame.undo)
         write_value(state, path, settled.outcome, failure=settled.failure, reason=settled.reason)
         return
     lane.node.frame.undo.extend(frame.undo)
@@ -339,8 +361,12 @@ def _tells(node: Node) -> bool:
 def _frame_failed(state: State, frame: Frame) -> None:
     lane = frame.lane
     assert lane is not None
+    path = lane.path(frame.index)
+    if frame.why is not None:
+        write_value(state, path, _FAILED, failure=frame.why)
+        return
     first = next(n for n in frame.nodes.values() if not n.passes and n.failure is not None)
-    write_value(state, lane.path(frame.index), _FAILED, failure=first.failure, reason=f"{first.code.id!r} failed")
+    write_value(state, path, _FAILED, failure=first.failure, reason=f"{first.code.id!r} failed")
 
 
 # ---------------------------------------------------------------------------------------------- undo
@@ -356,7 +382,9 @@ def _remember(state: State, lane: Lane, index: int, value: Any) -> None:
     try:
         args = evaluated(state, node, code.undo, item, index, value, "`undo`: ")
     except Settled as settled:
-        lane.reasons[index] = f"cannot be undone: {settled.failure.message if settled.failure else settled.reason}"
+        lane.reasons[index] = (
+            f"cannot be undone: {settled.failure.message if settled.failure else settled.reason}"
+        )
         return
     path = (*lane.path(index), "undo")
     node.frame.undo.append(Undone(path, code.undo_tool, copy_plain(args), f"{lane.lineage}[{index}].undo"))
