@@ -46,7 +46,7 @@ from .hands import Hands
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .mind import outstanding, replay
 from .run import Run, run_of
-from .runtime import Answer, Decide, Hook, Host, Runtime, decision_made
+from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .state import Perform, State
 
 __all__ = ["Engine", "read_run"]
@@ -133,12 +133,12 @@ class Engine:
     ) -> Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed]:
         """One answer of the planner: a plan that checks, or the next request with what is wrong."""
         try:
-            with anyio.fail_after(self.policies.planner_timeout):
+            with anyio.move_on_after(self.policies.planner_timeout) as scope:
                 said = await planner.plan(request)
-        except TimeoutError:
-            raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s") from None
         except PlanUnreadable as error:
             return _repair(request, getattr(error, "text", ""), error.findings), error
+        if scope.cancelled_caught:
+            raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s")
         proposal = said if isinstance(said, Proposal) else Proposal(said)
         plan = proposal.document
         if not isinstance(plan, Plan):
@@ -238,7 +238,10 @@ class Engine:
             return
         log = self.journal.reopen(run_id)
         with _held(log):
-            runtime = Runtime(self._restore(run_id), log, self._host)
+            state = _recorded(self.journal, run_id)
+            if state.closed is not None:
+                raise _is_closed(run_id, state.closed)
+            runtime = Runtime(state, log, self._host)
             runtime.write(
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
@@ -333,9 +336,12 @@ class Engine:
         changed = _changed(opened, self.registry, self.principal)
         if changed:
             raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
-        state = replay(State(self.registry), events)
+        known = self.registry.only(
+            names=list(opened.contracts)
+        )  # what has come since has no contract in this run
+        state = replay(State(known), events)
         if state.closed is not None:
-            raise BadInput(f"run {run_id!r} is closed ({state.closed.state}): {state.closed.message}")
+            raise _is_closed(run_id, state.closed)
         return state
 
     async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> Run:
@@ -358,28 +364,19 @@ class Engine:
 
 def read_run(journal: Journal, run_id: str) -> Run:
     """A run as its journal tells it, with the contracts that were recorded in place of the tools."""
+    return run_of(_recorded(journal, run_id))
+
+
+def _is_closed(run_id: str, closed: e.RunClosed) -> BadInput:
+    return BadInput(f"run {run_id!r} is closed ({closed.state}): {closed.message}")
+
+
+def _recorded(journal: Journal, run_id: str) -> State:
     events = list(journal.events(run_id))
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
-    tools = [_promised(contract) for contract in events[0].contracts.values()]
-    return run_of(replay(State(Registry(*tools)), events))
-
-
-def _promised(contract: Mapping[str, Any]) -> Tool:
-    """A tool as its recorded contract describes it: good for replay, not for calling."""
-    options = {
-        name: contract[name]
-        for name in ("effect", "permissions", "version", "requires_approval", "soft_failure")
-    }
-    if contract["timeout"] != "policy":
-        options["timeout"] = contract["timeout"]
-    return Tool.declare(
-        contract["name"],
-        contract["description"],
-        input_schema=contract["input"],
-        output_schema=contract["output"],
-        **options,
-    )
+    tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
+    return replay(State(Registry(*tools)), events)
 
 
 def _journal(journal: Journal | str | Path | None) -> Journal:
@@ -429,7 +426,7 @@ def _settle_lost(runtime: Runtime) -> None:
     state = runtime.state
     for call in [command.call for command in outstanding(state) if isinstance(command, Perform)]:
         if state.calls[call.path].started:
-            outcome = Outcome.FAILED if call.tool.effect.repeatable else Outcome.UNKNOWN
+            outcome = Outcome.CANCELLED if call.tool.effect.repeatable else Outcome.UNKNOWN
             stamp = runtime.stamp()
             runtime.write(e.CallSettled(*stamp, call.path, call.attempt, outcome, None, interrupted()))
 
@@ -441,12 +438,7 @@ def _answers(state: State, decisions: Mapping[str, Answer | str]) -> dict[str, A
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
             raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
-        answer = Answer(said) if isinstance(said, str) else said
-        if answer.choice not in asked.options:
-            raise BadInput(
-                f"{answer.choice!r} is no answer to {id_!r}; say one of {', '.join(asked.options)}"
-            )
-        answers[id_] = answer
+        answers[id_] = answer_to(state, asked, said)
     return answers
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import anyio
@@ -29,7 +29,7 @@ from .events import Outcome
 from .state import Call
 from .threads import Job, Threads
 
-__all__ = ["Guard", "Hands", "Result", "ToolHands"]
+__all__ = ["Guard", "Hands", "Result", "ToolHands", "cancelled", "failure_of"]
 
 
 class Result(NamedTuple):
@@ -56,8 +56,9 @@ class Guard:
     they still hold what the cap protects.
     """
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, *, expired: Callable[[], bool] = lambda: False) -> None:
         self._limits = policies.limits
+        self._expired = expired
         self._busy = 0
         self._busy_of: dict[str, int] = {}
         self._freed = anyio.Event()
@@ -69,12 +70,19 @@ class Guard:
                 f"no slot for {call.tool.name!r} came free: earlier calls are still running in their threads"
             )
             return Failure(Kind.TIMEOUT, "no_slot", message)
-        self._busy += 1
-        self._busy_of[call.tool.name] = self._busy_of.get(call.tool.name, 0) + 1
+        if self._expired():
+            message = "the approval of this run has expired, so no new call is begun; approve the plan again"
+            return Failure(Kind.PERMISSION, "approval_expired", message)
+        self.hold(call.tool.name)
         return None
 
+    def hold(self, name: str) -> None:
+        """Take one slot, whether there is room or not."""
+        self._busy += 1
+        self._busy_of[name] = self._busy_of.get(name, 0) + 1
+
     def leave(self, name: str) -> None:
-        """Give the slot back: the call is over, and so is its thread."""
+        """Give a slot back: the call is over, or the thread that outlived it."""
         self._busy -= 1
         self._busy_of[name] -= 1
         freed, self._freed = self._freed, anyio.Event()
@@ -124,12 +132,15 @@ class ToolHands:
                     call.tool.invoke(call.args, _context(call, used)) if job is None else self._threads.wait(job)
                 )
         except BaseException as raised:
-            if isinstance(raised, KeyboardInterrupt) or _cancelled():
+            pressed = isinstance(raised, KeyboardInterrupt) and (job is None or raised is not job.error)
+            if pressed or cancelled():
                 raise
             error = raised
         finally:
-            if job is None or not job.abandoned:
-                self._guard.leave(call.tool.name)
+            if job is not None and job.abandoned:
+                self._guard.hold(
+                    call.tool.name
+                )  # until the thread ends; the caller gives back the call's own
         if scope.cancel_called and (scope.cancelled_caught or error is not None):
             ended = _ended(call, _timed_out(call, still_running=job is not None))
         else:
@@ -151,9 +162,20 @@ class ToolHands:
             self._late(call, ended)
 
     def _raised(self, call: Call, error: BaseException) -> Result:
-        return _ended(call, classify(error, rules=self._policies.failures))
+        return _ended(call, failure_of(error, self._policies))
 
     def _returned(self, call: Call, value: Any) -> Result:
+        """What a tool gave: whatever goes wrong with reading it is a failure of this call alone."""
+        try:
+            return self._read(call, value)
+        except Exception as error:
+            said = type(error).__name__
+            return _ended(
+                call,
+                _bad_result("unreadable_result", f"reading the result of {call.tool.name!r} raised {said}"),
+            )
+
+    def _read(self, call: Call, value: Any) -> Result:
         """Output to JSON, size-capped, validated, asked for a soft failure."""
         tool = call.tool
         try:
@@ -175,6 +197,41 @@ class ToolHands:
             if failure is not None:
                 return _ended(call, failure)
         return Result(Outcome.OK, plain)
+
+
+def failure_of(error: BaseException, policies: Policies) -> Failure:
+    """The failure that an exception is, as plain data; an exception that lies about itself is a bug in the tool."""
+    try:
+        failure = classify(error, rules=policies.failures)
+        return failure._replace(code=str(_plain_text(failure.code)), details=_plain_details(failure.details))
+    except Exception:
+        message = f"it raised a {type(error).__name__} that cannot be read"
+        return Failure(
+            Kind.BUSINESS,
+            "tool_error",
+            message,
+            happened=Happened.MAYBE,
+            exception=type(error).__name__,
+            untrusted=True,
+        )
+
+
+def _plain_text(text: object) -> str:
+    """Text without halves of characters, which no journal can hold."""
+    return str(text).encode("utf-8", "backslashreplace").decode()
+
+
+def _plain_details(details: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Details as plain JSON; one that is none is replaced by the reason."""
+    if details is None:
+        return None
+    plain = {}
+    for name, value in details.items():
+        try:
+            plain[_plain_text(name)] = to_plain(value)
+        except Unserialisable as error:
+            plain[_plain_text(name)] = f"(no JSON: {error})"
+    return plain
 
 
 def _not_as_declared(call: Call, result: Any) -> str:
@@ -249,7 +306,7 @@ def _may_exceed(value: Any, most: int) -> bool:
     return type(value) is list and bool(value)
 
 
-def _cancelled() -> bool:
+def cancelled() -> bool:
     """Whether this task is really being cancelled from outside, not by what a tool raised."""
     return anyio.current_effective_deadline() == -math.inf
 
@@ -260,7 +317,7 @@ async def _absorb_cancel() -> None:
         task = asyncio.current_task()
     except RuntimeError:
         return  # trio
-    if task is None or not task.cancelling() or _cancelled():
+    if task is None or not task.cancelling() or cancelled():
         return
     try:
         await asyncio.sleep(0)

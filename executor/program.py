@@ -63,7 +63,9 @@ class Code:
         "when",
     )
 
-    def __init__(self, step: Step, tools: Mapping[str, Tool], first: Mapping[str, str], known: frozenset[str]) -> None:
+    def __init__(
+        self, step: Step, tools: Mapping[str, Tool], first: Mapping[str, str], known: frozenset[str]
+    ) -> None:
         self.step = step
         self.id = step.id
         self.lineage = first.get(step.id, step.id)

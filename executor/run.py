@@ -1,4 +1,4 @@
-"""A run as people and programs read it: made from a state, live or replayed, and changed by nobody."""
+"""A run as people and programs read it: made from a state, live or replayed, and sharing no value with it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from ..planner.plan import Plan
 from ..policies.failures import Failure
+from ..registry.values import copy_plain
 from .events import DecisionAsked, Outcome, Path, RunState, path_text
 from .state import Frame, Lane, Node, State
 
@@ -143,9 +144,9 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         state=stands,
         reason=reason,
         message=message,
-        output=state.closed.output if state.closed is not None else None,
+        output=copy_plain(state.closed.output) if state.closed is not None else None,
         plan=plan,
-        inputs=state.inputs,
+        inputs=copy_plain(state.inputs),
         steps={id_: _step(state, node) for id_, node in state.nodes.items()},
         waiting=tuple(state.decisions.values()),
         tool_calls=state.tool_calls,
@@ -173,7 +174,7 @@ def _step(state: State, node: Node) -> StepResult:
         id=id_,
         tool=node.code.step.tool,
         outcome=node.outcome,
-        value=node.value,
+        value=copy_plain(node.value),
         failure=node.failure,
         reason=node.reason,
         items=tuple(_items(state, lane)) if lane is not None and plural else (),
@@ -195,7 +196,9 @@ def _items(state: State, lane: Lane) -> Iterator[ItemResult]:
         if lane.items is None and outcome is Outcome.SKIPPED:
             continue  # a call that a repeating step did not need
         fault = lane.faults.get(index)
-        yield ItemResult(index, outcome, lane.values[index], fault.failure if fault else None, reason, inside)
+        yield ItemResult(
+            index, outcome, copy_plain(lane.values[index]), fault.failure if fault else None, reason, inside
+        )
 
 
 def _item_json(item: ItemResult) -> dict[str, Any]:

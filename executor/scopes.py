@@ -11,7 +11,18 @@ from ..registry.values import copy_plain
 from .events import Outcome
 from .state import Frame, Node, State
 
-__all__ = ["Settled", "arguments_of", "asks", "empty_source", "emptiness", "evaluated", "is_enough", "items_of", "output_of", "value_of"]
+__all__ = [
+    "Settled",
+    "arguments_of",
+    "asks",
+    "emptiness",
+    "empty_source",
+    "evaluated",
+    "is_enough",
+    "items_of",
+    "output_of",
+    "value_of",
+]
 
 _NOTHING = object()
 
@@ -83,17 +94,29 @@ def output_of(state: State, frame: Frame) -> Any:
     except EvaluationError as error:
         source = _empty_in(frame, error.roots) if error.code == "null" else ""
         if source:
-            raise Settled(Outcome.SKIPPED, reason=f"{emptiness(frame, source)}: `output`: {error.message}") from None
-        raise Settled(Outcome.FAILED, failure=_bad_args(error.code, f"`output`: {error}", f"`output`: {error.message}")) from None
+            raise Settled(
+                Outcome.SKIPPED, reason=f"{emptiness(frame, source)}: `output`: {error.message}"
+            ) from None
+        raise Settled(
+            Outcome.FAILED, failure=_bad_args(error.code, f"`output`: {error}", f"`output`: {error.message}")
+        ) from None
 
 
 def evaluated(
-    state: State, node: Node, template: Template, item: Any = None, index: int = 0, result: Any = None, where: str = ""
+    state: State,
+    node: Node,
+    template: Template,
+    item: Any = None,
+    index: int = 0,
+    result: Any = None,
+    where: str = "",
 ) -> Any:
     """What a template of this step gives for one item. Raises `Settled`: skipped where a step it names came out empty."""
     own = item if node.code.each is not None else _NOTHING
     try:
-        return template.evaluate(_scope(state, template.names, node.frame, own, index, result, node.code.item))
+        return template.evaluate(
+            _scope(state, template.names, node.frame, own, index, result, node.code.item)
+        )
     except EvaluationError as error:
         source = empty_source(node, error.roots) if error.code == "null" else ""
         if source:
