@@ -24,6 +24,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .approvals import asks_at_call, why_needed
 from .checking import check_study, unsound
+from .counts import Count, Counts, spell
 from .findings import CheckFailed, Report
 from .folding import Known
 from .inputs import settle_inputs
@@ -34,14 +35,6 @@ from .types import describe
 __all__ = ["Change", "Count", "Diff", "Planned", "Review", "Seconds", "diff", "review", "spell"]
 
 Json: TypeAlias = Any
-
-
-class Count(NamedTuple):
-    """How many calls: at least, at most (None: no bound is known), and the same in words."""
-
-    least: int
-    most: int | None
-    text: str
 
 
 class Seconds(NamedTuple):
@@ -227,21 +220,6 @@ def diff(old: Plan, new: Plan) -> Diff:
         changed={id: found for id, found in changes.items() if found},
         plan=_changes(*heads),
     )
-
-
-def spell(template: Json) -> str:
-    """A template as a person reads it: expressions bare, literals as JSON; `{path: inputs.ledger, limit: 5}`."""
-    match template:
-        case {"$": str(text), **rest} if not rest:
-            return text
-        case {"$literal": literal, **rest} if not rest:
-            return json.dumps(literal, ensure_ascii=False)
-        case dict():
-            return "{" + ", ".join(f"{key}: {spell(value)}" for key, value in template.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(spell, template)) + "]"
-        case _:
-            return json.dumps(template, ensure_ascii=False)
 
 
 def _changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> tuple[Change, ...]:

@@ -236,12 +236,12 @@ async def test_a_failed_item_of_a_group_takes_back_its_own_and_leaves_the_others
     """The unit of undo is the item."""
     steps = [
         {
-            "id": "first",
+            "id": "begun",
             "tool": "book",
             "args": {"what": {"$": "item + ' hotel'"}},
             "undo": {"tool": "cancel", "args": {"booking": {"$": "result"}}},
         },
-        {"id": "then", "after": ["first"], "tool": "book", "args": {"what": {"$": "item"}}},
+        {"id": "then", "after": ["begun"], "tool": "book", "args": {"what": {"$": "item"}}},
     ]
     end = await run(plan_of({"id": "trips", "each": {"$": "['rail', 'flight']"}, "steps": steps, "on_failure": "skip"}))
     assert end.state == "done"
