@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .executor.run import Run
     from .executor.sqlite_journal import SqliteJournal
     from .planner.approvals import Approval
+    from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
     from .planner.plan import Patch, Plan, Step
@@ -45,6 +46,7 @@ __all__ = [
     "ModelPlanner",
     "Patch",
     "Plan",
+    "PlanBuilder",
     "Policies",
     "Principal",
     "Registry",
@@ -69,6 +71,7 @@ _HOMES = {
     "executor.run": ("Run",),
     "executor.sqlite_journal": ("SqliteJournal",),
     "planner.approvals": ("Approval",),
+    "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
     "planner.plan": ("Patch", "Plan", "Step"),

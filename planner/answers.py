@@ -10,7 +10,7 @@ Nothing is guessed: what is refused goes back to the model as findings.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from ..policies.errors import CannotPlan
@@ -63,7 +63,15 @@ class ModelDeclined(CannotPlan):
         self.usage = dict(usage) if usage is not None else None
 
 
-def read_plan_answer(message: AIMessage, request: PlanRequest) -> Proposal:
+Reading = Callable[[Json], Json]
+"""Turns the object that a model wrote into the document it means: `from_strict`, where strict output is asked for."""
+
+
+def _as_written(document: Json) -> Json:
+    return document
+
+
+def read_plan_answer(message: AIMessage, request: PlanRequest, *, reading: Reading = _as_written) -> Proposal:
     """The plan in a model's answer; its goal and inputs are those of the request, whatever the model wrote there.
 
     Raises `ModelDeclined` where the model says that it cannot, `AnswerUnreadable` where there is no plan.
@@ -71,12 +79,16 @@ def read_plan_answer(message: AIMessage, request: PlanRequest) -> Proposal:
     given: dict[str, Json] = {"goal": request.goal} if request.goal else {}
     if request.inputs is not None:
         given["inputs"] = request.inputs
-    return Proposal(_read(message, "plan", request.tools.names, given), message.content, _usage(message))
+    plan = _read(message, "plan", request.tools.names, given, reading)
+    return Proposal(plan, message.content, _usage(message))
 
 
-def read_patch_answer(message: AIMessage, request: ReplanRequest) -> Proposal:
+def read_patch_answer(
+    message: AIMessage, request: ReplanRequest, *, reading: Reading = _as_written
+) -> Proposal:
     """The patch in a model's answer. Raises `ModelDeclined` or `AnswerUnreadable`."""
-    return Proposal(_read(message, "patch", request.tools.names, {}), message.content, _usage(message))
+    patch = _read(message, "patch", request.tools.names, {}, reading)
+    return Proposal(patch, message.content, _usage(message))
 
 
 def tidy_name(name: str, names: Collection[str]) -> str:
@@ -93,11 +105,11 @@ def _usage(message: AIMessage) -> dict[str, int] | None:
 
 
 def _read(
-    message: AIMessage, wanted: _Wanted, names: Collection[str], given: dict[str, Json]
+    message: AIMessage, wanted: _Wanted, names: Collection[str], given: dict[str, Json], reading: Reading
 ) -> Plan | Patch:
     try:
         source = _only_object(message)
-        document = source.document
+        document = reading(source.document)
         _refuse_other(document, wanted)
         if isinstance(document.get("cannot_plan"), str):
             raise ModelDeclined(_reason(document), text=message.content, usage=message.usage)

@@ -22,7 +22,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from ..policies.canonical import digest
 from ..policies.effect import Effect
@@ -34,6 +34,15 @@ from ..policies.text import did_you_mean, safe_text, shorten
 from .schema import Schema, compile_schema
 from .signatures import ArgumentsRefused, read_signature
 from .values import Json, Unserialisable, copy_plain, to_plain
+
+P = ParamSpec("P")
+R = TypeVar("R")
+if TYPE_CHECKING:  # at run time nothing needs the default, which `typing` knows from Python 3.13 on
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    F = TypeVarWithDefault("F", default=Any, covariant=True)
+else:
+    F = TypeVar("F", covariant=True)
 
 __all__ = ["UNSET", "ArgumentsRefused", "Tool", "ToolContext", "result_schema", "tool"]
 
@@ -94,8 +103,12 @@ _Bind = Callable[[dict[str, Json], ToolContext], Arguments]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Tool:
-    """One thing that can happen, and the contract it happens under. Made by `@tool` or `Tool.declare`."""
+class Tool(Generic[F]):
+    """One thing that can happen, and the contract it happens under. Made by `@tool` or `Tool.declare`.
+
+    To a type checker it is generic in the type of its function: a call of a tool is checked as one of the function. A
+    plain `Tool` is one of any function.
+    """
 
     name: str
     description: str
@@ -197,9 +210,9 @@ class Tool:
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: Tool[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, as if it were no tool."""
-        return self.function(*args, **kwargs)
+        return self.function(*args, **kwargs)  # type: ignore[no-any-return]
 
     def bind(self, args: dict[str, Json], context: ToolContext) -> Arguments:
         """The positional and keyword arguments for valid plain `args`. Raises `ArgumentsRefused`.
@@ -291,7 +304,7 @@ def _choices(options: list[Json], name: str) -> list[Json]:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> Tool[Callable[P, R]]: ...
 
 
 @overload
@@ -309,7 +322,7 @@ def tool(
     requires_approval: ApprovalNeed = False,
     result_from: Iterable[str] | str = (),
     model_calls: int = 0,
-) -> Callable[[Callable[..., Any]], Tool]: ...
+) -> Callable[[Callable[P, R]], Tool[Callable[P, R]]]: ...
 
 
 def tool(
