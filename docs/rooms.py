@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,8 +56,13 @@ def room_of(module: str) -> str | None:
     return parts[1] if parts[0] == "foreplan" and len(parts) > 1 and parts[1] in ROOMS else None
 
 
-def imports_of(module: str, path: Path) -> Iterator[Import]:
+@cache
+def imports_of(module: str, path: Path) -> tuple[Import, ...]:
     """Every import in a module, also those inside functions and under `if TYPE_CHECKING`."""
+    return tuple(_imports(module, path))
+
+
+def _imports(module: str, path: Path) -> Iterator[Import]:
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,16 +29,20 @@ class Page(TypedDict):
     tries: int
 
 
-@tool(effect=Effect.READS, timeout=1.0)
+@tool(effect=Effect.READS)
 def fetch(url: str) -> Page:
     """Fetch a page.
 
     Args:
         url: Its address.
     """
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        page: Page = json.load(answer)
-        return page
+    try:
+        with urllib.request.urlopen(url, timeout=1) as answer:
+            page: Page = json.load(answer)
+            return page
+    except urllib.error.HTTPError as refusal:
+        refusal.close()  # it holds the connection
+        raise
 
 
 PLAN = Plan.model_validate(

@@ -61,7 +61,8 @@ class Guard:
         self._expired = expired
         self._busy = 0
         self._busy_of: dict[str, int] = {}
-        self._freed = anyio.Event()
+        self._freed: anyio.Event | None = None
+        """Made by who waits: an event for each call that ends would cost more than the counting."""
 
     async def enter(self, call: Call) -> Failure | None:
         """Take a slot; None means that the attempt may start. Each success needs one `leave`."""
@@ -85,8 +86,9 @@ class Guard:
         """Give a slot back: the call is over, or the thread that outlived it."""
         self._busy -= 1
         self._busy_of[name] -= 1
-        freed, self._freed = self._freed, anyio.Event()
-        freed.set()
+        if self._freed is not None:
+            self._freed.set()
+            self._freed = None
 
     def _full(self, name: str) -> bool:
         most = self._limits.tool.get(name)
@@ -95,6 +97,7 @@ class Guard:
     async def _slot(self, call: Call) -> bool:
         with anyio.move_on_after(call.timeout):
             while self._full(call.tool.name):
+                self._freed = self._freed or anyio.Event()
                 await self._freed.wait()
             return True
         return False
@@ -122,9 +125,7 @@ class ToolHands:
         """Make one attempt, under the tool's timeout."""
         used: Counter[str] = Counter()
         job = None if call.tool.is_async else self._job(call, used)
-        scope = anyio.CancelScope(
-            deadline=math.inf if call.timeout is None else anyio.current_time() + call.timeout
-        )
+        scope = anyio.move_on_after(call.timeout)
         value, error = None, None
         try:
             with scope:
@@ -298,12 +299,21 @@ def _soft_failure(call: Call, result: Any) -> Failure | None:
 
 
 def _may_exceed(value: Any, most: int) -> bool:
-    """Whether it is worth measuring: a flat record of short texts is not."""
-    if type(value) is dict:
-        return len(value) > 64 or any(_may_exceed(v, most // 128) for v in value.values())
-    if type(value) is str:
-        return len(value) * 6 > most
-    return type(value) is list and bool(value)
+    """Whether it is worth measuring: a flat record of short texts and keys is not."""
+    kind = type(value)
+    if kind is str:
+        return 6 * len(value) + 2 > most
+    if kind is int:
+        return bool(value.bit_length() >= most)
+    if kind is not dict:
+        return most < 32 or (kind is list and bool(value))
+    if len(value) > 64 or most < 8192:
+        return True
+    share = most // (4 * len(value) or 1)
+    for key, item in value.items():  # noqa: SIM110 - a generator would double the time
+        if 6 * len(key) + 2 > share or _may_exceed(item, share):
+            return True
+    return False
 
 
 def cancelled() -> bool:

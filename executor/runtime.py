@@ -80,6 +80,7 @@ class Runtime:
         self.problem: JournalError | None = None
         self._log = log
         self._host = host
+        self._clock, self._dice = host.clock, host.dice
         self._guard = Guard(state.policies, expired=self._expired)
         self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
         self._base = Context()
@@ -103,10 +104,11 @@ class Runtime:
 
     def stamp(self) -> tuple[int, float, float]:
         """Place, time and die of the next event; time never runs backwards."""
-        return self.state.seq + 1, self._now(), self._host.dice()
+        state, now = self.state, self._clock()
+        return state.seq + 1, now if now > state.at else state.at, self._dice()
 
     def _now(self) -> float:
-        return max(self.state.at, self._host.clock())
+        return max(self.state.at, self._clock())
 
     def _expired(self) -> bool:
         """Whether the approval of this run has come to its end."""
@@ -231,7 +233,8 @@ class Runtime:
                 return
             if call.tool.effect is not Effect.READS:
                 await self._log.durable()
-            await self._breathe()
+            if self._threaded:
+                await self._breathe()
             begun = True
         except JournalError as error:
             self._fail(error)
@@ -302,12 +305,16 @@ class Runtime:
                 self._decided(id_, answer)
                 return
 
+    @property
+    def _threaded(self) -> bool:
+        return isinstance(self._hands, ToolHands) and self._hands.threaded
+
     async def _breathe(self) -> None:
-        if isinstance(self._hands, ToolHands) and self._hands.threaded:
-            now = time.perf_counter()
-            if now - self._breath > _BREATH:
-                self._breath = now
-                await anyio.sleep(_PAUSE)
+        """Give the tools in threads the interpreter for a moment, if that was long ago."""
+        now = time.perf_counter()
+        if now - self._breath > _BREATH:
+            self._breath = now
+            await anyio.sleep(_PAUSE)
 
     # ------------------------------------------------------------------------------------------ waits and questions
 

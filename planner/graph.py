@@ -6,8 +6,9 @@
     waves       what could start together if every step took equally long; a picture, not how steps are run
 
 Everything here is linear in steps and edges, but for `ordered`, which keeps one bit per marked step and node:
-10,000 steps with 10,000 marks are 12 MB. networkx finds the rings and the order; its `transitive_reduction` and its
-`ancestors` per node are never used (minutes at this size).
+10,000 steps with 10,000 marks are 12 MB. networkx finds the knots of a plan that has rings, and is imported only then:
+that takes as long as all the rest of foreplan. Its `transitive_reduction` and its `ancestors` per node are never used
+(minutes at this size).
 """
 
 from __future__ import annotations
@@ -46,16 +47,22 @@ class Graph:
     @cached_property
     def followers(self) -> dict[str, tuple[str, ...]]:
         """For each step, those that wait for it, in the order of the plan."""
-        return {id: tuple(self._digraph.successors(id)) for id in self.needs}
+        found: dict[str, list[str]] = {id: [] for id in self.needs}
+        for id, needs in self.needs.items():
+            for need in needs:
+                found[need].append(id)
+        return {id: tuple(ids) for id, ids in found.items()}
 
     @cached_property
     def in_degrees(self) -> dict[str, int]:
         """For each step, how many others it waits for."""
-        return dict(self._digraph.in_degree())
+        return {id: len(needs) for id, needs in self.needs.items()}
 
     @cached_property
     def cycles(self) -> tuple[tuple[str, ...], ...]:
         """One short ring for each knot of steps that wait for each other, in the order of waiting; () for a sound plan."""
+        if len(self._sound) == len(self):
+            return ()
         import networkx
 
         knots = (set(k) for k in networkx.strongly_connected_components(self._digraph) if len(k) > 1)
@@ -66,6 +73,11 @@ class Graph:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The steps so that each comes after what it needs, else as in the plan; steps in or behind a ring come last."""
+        return (*self._sound, *(id for id in self.needs if id not in self._sound))
+
+    @cached_property
+    def _sound(self) -> dict[str, None]:
+        """The steps that are in no ring and behind none, in order."""
         waiting = dict(self.in_degrees)
         ready = deque(id for id, n in waiting.items() if n == 0)
         found: dict[str, None] = {}
@@ -76,7 +88,7 @@ class Graph:
                 waiting[follower] -= 1
                 if waiting[follower] == 0:
                     ready.append(follower)
-        return (*found, *(id for id in self.needs if id not in found))
+        return found
 
     @cached_property
     def waves(self) -> tuple[tuple[str, ...], ...]:

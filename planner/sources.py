@@ -55,6 +55,8 @@ _DIGITS = 400
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<float>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 _WORDS: dict[str, bool | None] = {"": None, "null": None, "true": True, "false": False}
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+_BREAKS = re.compile("[\r\x85\u2028\u2029\ufeff]")
+"""What YAML may fold or strip where it stands bare; between double quotes it is written as an escape."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -495,6 +497,7 @@ class _Builder:
             raise _feature(event, f"the tag {quoted(event.tag)}")
 
     def _name(self, top: _Open, event: Any) -> None:
+        _scalar(event)
         key, plain = event.value, not event.style
         if plain and key == "<<":
             raise _feature(event, "the merge key '<<'")
@@ -532,6 +535,8 @@ def _ignored(event: Any) -> None:
 
 def _scalar(event: Any) -> Json:
     text = event.value
+    if not text.isascii() and _SURROGATE.search(text):
+        raise _at(event, "bad_text", "a text holds half of a surrogate pair")
     if event.style:
         return text
     if text in _WORDS:
@@ -596,4 +601,5 @@ def _write_object(dumper: Any, data: dict[str, Json]) -> Any:
 
 
 def _write_text(dumper: Any, data: str) -> Any:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+    style = '"' if _BREAKS.search(data) else "|" if "\n" in data else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)

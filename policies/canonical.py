@@ -1,8 +1,9 @@
 """RFC 8785 canonical JSON and sha256 digests of it.
 
 Digests only: integers beyond 2^53 stand as text there, because RFC 8785 has no exact form for them.
-The C encoder with sorted keys gives the same bytes wherever text is ASCII, integers are below 2^53 and there are
-no floats; everything else goes to `rfc8785`. Source: RFC 8785; measured in `docs/decisions/`.
+The C encoder with sorted keys gives the same bytes wherever integers are below 2^53, floats have a fraction and no
+exponent, and keys hold no character from U+D800 on (RFC 8785 sorts by UTF-16 units); everything else goes to `rfc8785`,
+which takes five times as long. A test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -40,18 +41,26 @@ def digest_bytes(data: bytes) -> str:
 
 
 def _simple(value: Any) -> bool:
+    """Whether the C encoder gives the canonical text."""
     kind = type(value)
-    if kind is str:
-        return bool(value.isascii())
-    if kind is int:
-        return -_SAFE < value < _SAFE
-    if value is None or kind is bool:
+    if kind is str or value is None or kind is bool:
         return True
+    if kind is int:
+        return bool(-_SAFE < value < _SAFE)
+    if kind is float:
+        return bool(1e-4 <= abs(value) < 1e16 and not value.is_integer())
     if kind is dict:
-        return all(type(k) is str and k.isascii() and _simple(v) for k, v in value.items())
+        for key, item in value.items():  # noqa: SIM110 - a generator would double the time
+            if not (_plain_key(key) and _simple(item)):
+                return False
+        return True
     if kind is list:
         return all(map(_simple, value))
     return False
+
+
+def _plain_key(key: Any) -> bool:
+    return type(key) is str and bool(key.isascii() or max(key) < "\ud800")
 
 
 def _tame(value: Any) -> Any:

@@ -1,16 +1,16 @@
 """A caller's mistakes, as exceptions; a step's failure is a value (see `failures.py`).
 
-    ForeplanError
-    ├── BadInput            something handed in cannot be used: a document, an option, a module, inputs
-    │   ├── PlanUnreadable  a plan document that is no plan (`.findings`)
-    │   ├── CheckFailed     a plan with errors (`.report`)
-    │   ├── ToolRefused     a tool that cannot be registered
-    │   ├── SchemaRefused   a JSON Schema that is invalid or hostile
-    │   ├── UnknownTool     a name no tool has (`.name`, `.nearest`)
-    │   └── UnknownRun      an id no run has
-    ├── NotApproved         an approval is missing or binds something else (`.differences`)
-    ├── CannotPlan          the planner says the goal cannot be reached with these tools (`.reason`)
-    └── JournalError        nothing more can be recorded, so nothing more is started
+ForeplanError
+├── BadInput            something handed in cannot be used: a document, an option, a module, inputs
+│   ├── PlanUnreadable  a plan document that is no plan (`.findings`)
+│   ├── CheckFailed     a plan with errors (`.report`)
+│   ├── ToolRefused     a tool that cannot be registered
+│   ├── SchemaRefused   a JSON Schema that is invalid or hostile
+│   ├── UnknownTool     a name no tool has (`.name`, `.nearest`)
+│   └── UnknownRun      an id no run has
+├── NotApproved         an approval is missing or binds something else (`.differences`)
+├── CannotPlan          the planner says the goal cannot be reached with these tools (`.reason`)
+└── JournalError        nothing more can be recorded, so nothing more is started
 """
 
 from __future__ import annotations

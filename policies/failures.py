@@ -1,11 +1,11 @@
 """A step's failure is a value with one of five kinds; `code` refines, `happened` says whether the effect may stand.
 
-    kind        never retried   retried if repeatable   retried if happened is "no"
-    bad_args    x
-    permission  x
-    timeout                     x                       x
-    network                     x                       x
-    business    x
+kind        never retried   retried if repeatable   retried if happened is "no"
+bad_args    x
+permission  x
+timeout                     x                       x
+network                     x                       x
+business    x
 """
 
 from __future__ import annotations

@@ -581,15 +581,15 @@ def _model_calls(most: object, name: str) -> int:
 
 def _check_defaults(made: Tool) -> None:
     """A default that its own schema refuses could not be written into a plan."""
-    properties = made.input.document["properties"]
-    defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
-    for problem in made.input.problems(defaults):
-        if problem.pointer:
-            name = problem.pointer.split("/")[1]
-            hint = f"; write {name}: … | None" if defaults.get(name, "") is None else ""
-            raise ToolRefused(
-                f"the default of parameter {name!r} of tool {made.name!r} {problem.message}{hint}"
-            )
+    document = made.input.document
+    defaults = {name: part["default"] for name, part in document["properties"].items() if "default" in part}
+    if not defaults:
+        return
+    alone = {name: said for name, said in document.items() if name != "required"}
+    for problem in compile_schema(alone, closed=True).problems(defaults):
+        name = problem.pointer.partition("/")[2].partition("/")[0]
+        hint = f"; write {name}: … | None" if defaults.get(name, "") is None else ""
+        raise ToolRefused(f"the default of parameter {name!r} of tool {made.name!r} {problem.message}{hint}")
 
 
 # Functions of all sorts.

@@ -42,7 +42,7 @@ async def read(x: int) -> dict[str, int]:
     return {"x": x}
 
 
-@tool(effect=Effect.WRITES)
+@tool(effect=Effect.WRITES, timeout=None)  # a thread takes real time, which virtual time would jump over
 def write(x: int) -> int:
     """Writes, in a thread."""
     calls.append(("write", x))

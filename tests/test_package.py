@@ -148,3 +148,21 @@ def test_each_module_says_what_it_offers(room: str) -> None:
         name = ".".join(["foreplan", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
         module = importlib.import_module(name)
         assert [n for n in getattr(module, "__all__", []) if not hasattr(module, n)] == [], name
+
+
+def test_a_first_plan_runs_without_what_it_does_not_need(tmp_path: Path) -> None:
+    """A sound plan of plain tools loads neither networkx (for rings) nor jsonschema (for what is wrong), nor the console."""
+    code = """
+import sys
+from foreplan import Engine, Plan, tool
+
+@tool(effect="reads")
+def double(n: int, times: int = 1) -> int:
+    return 2 * n * times
+
+steps = [{"id": "a", "tool": "double", "args": {"n": 1}}, {"id": "b", "value": {"$": "a + 1"}}]
+assert Engine([double]).run_blocking(Plan.model_validate({"steps": steps}))["b"] == 3
+"""
+    later = ("jsonschema", "networkx", "rich", "typer", "yaml", "sqlite3")
+    said = run_python(f"{code}\nprint([m for m in {later!r} if m in sys.modules])", cwd=tmp_path)
+    assert said.strip() == "[]"

@@ -129,7 +129,7 @@ def is_gold(answer: Any, gold: Any) -> bool:
     """Equal; floats to the decimals that the gold answer has."""
     if isinstance(gold, float) and isinstance(answer, int | float):
         decimals = len(repr(gold).partition(".")[2]) if "e" not in repr(gold) else 12
-        return abs(answer - gold) <= 0.51 * 10**-decimals
+        return abs(answer - gold) <= 0.51 * 10.0**-decimals
     if isinstance(gold, list) and isinstance(answer, list):
         return len(gold) == len(answer) and all(is_gold(a, g) for a, g in zip(answer, gold, strict=True))
     if isinstance(gold, dict) and isinstance(answer, dict):

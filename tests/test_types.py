@@ -175,7 +175,7 @@ def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 schemas = st.recursive(
     st.just({})
-    | st.just(True)
+    | st.booleans()
     | st.fixed_dictionaries({"type": kinds | st.lists(kinds, min_size=1, max_size=3, unique=True)})
     | st.fixed_dictionaries({"enum": st.lists(values, min_size=1, max_size=3)})
     | st.fixed_dictionaries({"const": values}),
