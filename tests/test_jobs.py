@@ -5,19 +5,24 @@ The plans stand in `tests/jobs/`, as people would write them; `docs/jobs.md` say
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 import pytest
 
 for cases in ("agentdojo", "taubench", "complexfuncbench", "public"):
     pytest.register_assert_rewrite(f"jobs.cases_{cases}")
 
 from jobs.cases_agentdojo import CASES as AGENTDOJO  # noqa: E402
+from jobs.cases_complexfuncbench import CASES as COMPLEXFUNCBENCH  # noqa: E402
+from jobs.cases_public import CASES as PUBLIC  # noqa: E402
 from jobs.cases_taubench import CASES as TAUBENCH  # noqa: E402
 from jobs.job import ANYTHING, Case, every_plan, plan_of, run  # noqa: E402
 from support.virtual import BACKENDS  # noqa: E402
 
 from foreplan import Registry, check, review  # noqa: E402
 
-CASES = [*AGENTDOJO, *TAUBENCH]
+CASES = [*AGENTDOJO, *TAUBENCH, *COMPLEXFUNCBENCH, *PUBLIC]
 
 WARNED = {
     "tau1-retail-test-37": ["may_be_skipped"],  # `by_name if by_mail is None else by_mail`: never both
@@ -31,10 +36,10 @@ def test_the_job_is_done_with_the_right_effects(case: Case, backend: str) -> Non
     """What was booked, paid, sent or removed is what the case says, and nothing else."""
     world = case.world()
     end, seconds = run(case, plan_of(case.job), world, backend=backend)
-    did, expected = list(world.did), list(case.did)
-    if case.in_any_order:
-        did, expected = sorted(did, key=str), sorted(expected, key=str)
-    assert did == expected
+    order: Callable[[Iterable[object]], list[object]] = partial(sorted, key=str) if case.in_any_order else list
+    assert order(world.did) == order(case.did)
+    if case.asked is not None:
+        assert order(world.asked) == order(case.asked)
     assert [where for where, _ in end.failures] == list(case.failures)
     assert end.state == case.state, end.message
     assert world.refused == list(case.refused)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from support.virtual import now, run_virtual
 __all__ = ["ANYTHING", "Case", "every_plan", "plan_of", "run"]
 
 FOLDER = Path(__file__).parent
+STARTS = datetime(2030, 6, 1, 9, tzinfo=UTC).timestamp()
 ANYTHING = object()
 """An output that the case says nothing about."""
 
@@ -31,6 +33,8 @@ class Case:
     did: Sequence[Call] = ()
     in_any_order: bool = False
     refused: Sequence[Call] = ()
+    asked: Sequence[str] | None = None
+    """Questions that matter although they change nothing, in a world that keeps them."""
     output: Any = ANYTHING
     failures: Sequence[str] = ()
     """Where something failed; a run is `done` where nothing that matters did."""
@@ -57,7 +61,7 @@ def plan_of(job: str) -> Plan:
 
 def run(case: Case, plan: Plan, world: World, *, backend: str = "asyncio") -> tuple[Run, float]:
     """Approve and run a plan in this world; how it ended, and how long it took in virtual time."""
-    engine = Engine(world.tools, clock=now)
+    engine = Engine(world.tools, clock=lambda: STARTS + now())
 
     async def main() -> tuple[Run, float]:
         start = now()

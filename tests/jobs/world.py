@@ -43,11 +43,15 @@ def call(tool: str, /, **args: Any) -> Call:
 
 
 class World:
-    """Data and tools over them. `did` and `refused` are the calls with effects, in the order in which they ended."""
+    """Data and tools over them. `did` and `refused` are the calls with effects, in the order in which they ended.
+
+    `asked` are the questions that a world chooses to keep.
+    """
 
     def __init__(self) -> None:
         self.did: list[Call] = []
         self.refused: list[Call] = []
+        self.asked: list[str] = []
 
     @property
     def tools(self) -> list[Tool]:
