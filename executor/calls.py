@@ -212,7 +212,7 @@ def _came_out_empty(state: State, lane: Lane, path: Path, args: dict[str, Any]) 
 def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> None:
     path = lane.path(index)
     data, key = _identity(state, lane, index, tool, args)
-    why = _must_ask(state, lane, tool, data)
+    why = _must_ask(state, lane, path, tool, data)
     if why:
         active = Active(lane, index, tool, args, data, key)
         state.calls[path] = active
@@ -239,15 +239,15 @@ def _put_question(state: State, lane: Lane, index: int, tool: Tool, args: dict[s
     _ask(state, "ask", active, ("answer", "refuse"), {"schema": result_schema(tool, args)})
 
 
-def _must_ask(state: State, lane: Lane, tool: Tool, data: str) -> str:
+def _must_ask(state: State, lane: Lane, path: Path, tool: Tool, data: str) -> str:
     """Why a person must see this very call, if one must."""
     code = lane.node.code
     if tool.requires_approval == "each" or (code.asks and lane.undoes is None):
         return f"{tool.name!r} asks before each call"
     made = state.acted.get((tool.name, data), {}) if tool.effect is Effect.ACTS else {}
-    for path in made:
-        if not (in_approved(state, path) and in_approved(state, lane.node.path)):
-            return f"the same call was already made as {path_text(path)} in this run"
+    for before in made:
+        if not (in_approved(state, before) and in_approved(state, path)):
+            return f"the same call was already made as {path_text(before)} in this run"
     return ""
 
 

@@ -8,11 +8,28 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from support.chaos import FaultyJournal, Unchecked, World, holds, plans, replayed, worlds
+from support.chaos import (
+    Dreamer,
+    FaultyJournal,
+    Unchecked,
+    World,
+    holds,
+    plans,
+    replayed,
+    sound_plans,
+    worlds,
+)
 from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import Budget, Limits, MemoryJournal, Plan, Policies, Retry, Run
-from foreplan.executor.events import DecisionAsked, RunPaused, path_text
+from foreplan.executor.events import (
+    DecisionAsked,
+    ModelAnswered,
+    PatchAccepted,
+    PatchRefused,
+    RunPaused,
+    path_text,
+)
 from foreplan.executor.run import run_of
 from foreplan.executor.runtime import Answer
 
@@ -44,7 +61,7 @@ def answer(question: DecisionAsked, choice: int) -> Answer:
         return Answer("retry", "ada")
     place = sum(map(ord, path_text(question.path))) + choice
     said = question.options[place % len(question.options)]
-    again = int(question.id.rpartition(":")[2]) < 3
+    again = question.about != "unknown" or int(question.id.rpartition(":")[2]) < 3
     return Answer(said if again or said != "retry" else "fail", "ada", 3)
 
 
@@ -149,6 +166,29 @@ def test_any_prefix_of_a_journal_leads_to_the_same_end(
 
 
 @QUICK
+@given(
+    plans() | sound_plans() | sound_plans(),
+    worlds(),
+    policies,
+    st.sampled_from(BACKENDS),
+    st.integers(0, 5),
+    st.lists(st.sampled_from([0.0, 0.5, 2.5, 7.0]), max_size=4),
+)
+def test_patches_of_any_form_keep_all_promises(
+    plan: Plan, world: World, rules: Policies, backend: str, choice: int, cuts: list[float]
+) -> None:
+    """A planner that dreams: what it adds is bounded, an act that was made goes to a person before it is made again."""
+    journal = MemoryJournal()
+    engine = Unchecked(world.registry, Dreamer(choice), policies=rules, journal=journal, clock=now)
+    driven(backend, engine, plan, choice, cuts)
+    events = list(journal.events("r"))
+    for kind in (PatchAccepted, PatchRefused, ModelAnswered):
+        event(f"{kind.__name__} {any(isinstance(x, kind) for x in events)}")
+    holds(world, rules, events)
+    assert sum(isinstance(x, PatchAccepted) for x in events) <= rules.max_replans
+
+
+@QUICK
 @given(plans(), worlds(), policies, st.sampled_from(BACKENDS), st.sampled_from([0.0, 0.5, 2.5, 6.5]))
 def test_a_live_run_can_be_closed_at_any_moment(
     plan: Plan, world: World, rules: Policies, backend: str, after: float
@@ -181,7 +221,7 @@ def test_a_live_run_can_be_closed_at_any_moment(
 @pytest.mark.proof
 @settings(QUICK, max_examples=4000, derandomize=False)
 @given(
-    plans(),
+    plans() | sound_plans(),
     worlds(),
     policies,
     st.sampled_from(BACKENDS),
@@ -195,6 +235,7 @@ def test_all_of_it_at_once_many_times(
     """Cancellations and a failing journal together."""
     journal = FaultyJournal()
     journal.fails_at = fails_at if fails_at > 2 else 0
-    engine = Unchecked(world.registry, policies=rules, journal=journal, clock=now)
+    planner = Dreamer(choice) if fails_at % 2 else None
+    engine = Unchecked(world.registry, planner, policies=rules, journal=journal, clock=now)
     driven(backend, engine, plan, choice, cuts)
     holds(world, rules, list(journal.events("r")))

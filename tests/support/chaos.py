@@ -7,6 +7,7 @@ a run that is cut and taken up again meets the same world.
 from __future__ import annotations
 
 import itertools
+import random
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,11 +22,23 @@ from foreplan.executor.journal import MemoryJournal, MemoryLog
 from foreplan.executor.mind import advance, outstanding
 from foreplan.executor.run import run_of
 from foreplan.executor.state import Perform, Sleep, State
-from foreplan.policies.errors import JournalError
+from foreplan.planner.plan import Patch
+from foreplan.planner.requests import PlanRequest, ReplanRequest
+from foreplan.policies.errors import CannotPlan, JournalError
 from foreplan.policies.failures import Happened
 from foreplan.registry.registry import Registry
 
-__all__ = ["FaultyJournal", "Unchecked", "World", "holds", "plans", "replayed", "worlds"]
+__all__ = [
+    "Dreamer",
+    "FaultyJournal",
+    "Unchecked",
+    "World",
+    "holds",
+    "plans",
+    "replayed",
+    "sound_plans",
+    "worlds",
+]
 
 ENDS = (
     "ok",
@@ -243,6 +256,73 @@ def worlds(draw: st.DrawFn, without: str = "") -> World:
     return World(dict(enumerate(ends)), dict(enumerate(seconds)))
 
 
+class Dreamer:
+    """A planner whose patches are dreamt up, the same for the same request: many do not fit, some do."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.asked = 0
+
+    async def plan(self, request: PlanRequest) -> Plan:
+        raise CannotPlan("it only mends")
+
+    async def replan(self, request: ReplanRequest) -> Patch:
+        self.asked += 1
+        chance = random.Random(
+            f"{self.seed} {request.remaining} {len(request.findings)} {len(request.plan.steps)}"
+        )
+        if chance.random() < 0.05:
+            raise CannotPlan("it sees no way")
+        ids = [step.id for step in request.plan.steps]
+        failed = [failure.step for failure in request.failures if failure.step in ids]
+        unsettled = [o.step for o in request.outcomes if o.outcome in ("blocked", "waiting")]
+        add: list[dict[str, Any]] = []
+        for n in range(chance.randint(0, 2) + bool(failed)):
+            step = dreamt(chance, f"p{self.asked}_{n}", [*ids, *(s["id"] for s in add)])
+            if n < len(failed) and chance.random() < 0.8:
+                step["replaces"] = failed[n]
+            elif chance.random() < 0.1:
+                step["replaces"] = chance.choice(ids)
+            add.append(step)
+        drop = [id for id in unsettled if chance.random() < 0.2]
+        return Patch.model_validate(
+            {"add": add, "drop": drop, **({"output": 1} if chance.random() < 0.2 else {})}
+        )
+
+
+def dreamt(chance: random.Random, id: str, ids: list[str]) -> dict[str, Any]:
+    """A step that checks, over these steps."""
+    named = [{"$": f"1 if {chance.choice(ids)} is None else 2"}] if ids else []
+    k = chance.choice([0, 1, 2, 3, *named])
+    step: dict[str, Any] = {
+        "id": id,
+        "tool": chance.choice(["read", "write", "act", "take", "ask"]),
+        "args": {"k": k},
+    }
+    if chance.random() < 0.3:
+        step["each"] = {"$": "range(3)"}
+    if chance.random() < 0.3:
+        step["undo"] = {"tool": "act", "args": {"k": 1}}
+    if chance.random() < 0.3:
+        step["on_failure"] = "skip"
+    if ids and chance.random() < 0.3:
+        step["after"] = [chance.choice(ids)]
+    if chance.random() < 0.2:
+        inner = {**step, "id": f"{id}_in", "after": []}
+        step = {"id": id, "steps": [inner], "output": {"$": f"{id}_in"}}
+    return step
+
+
+@st.composite
+def sound_plans(draw: st.DrawFn) -> Plan:
+    """A plan that checks, so that a patch of it may."""
+    chance = random.Random(draw(st.integers(0, 10**6)))
+    steps: list[dict[str, Any]] = []
+    for n in range(draw(st.integers(1, 6))):
+        steps.append(dreamt(chance, f"s{n}", [step["id"] for step in steps]))
+    return Plan.model_validate({"steps": steps})
+
+
 class FaultyJournal(MemoryJournal):
     """Its `fails_at`-th append and all after it fail, until the run is taken up again."""
 
@@ -289,6 +369,7 @@ def holds(world: World, policies: Policies, events: list[Event]) -> None:
     _in_order(events)
     _attempts(world.registry, events)
     _bounds(world, policies, events)
+    _not_again(world.registry, events)
     state = replayed(world.registry, events)
     again = replayed(world.registry, [decode(encode(event)) for event in events])
     assert run_of(again) == run_of(state)
@@ -342,6 +423,35 @@ def _attempts(registry: Registry, events: list[Event]) -> None:
             case _:
                 pass
     assert not begun
+
+
+def _not_again(registry: Registry, events: list[Event]) -> None:
+    """A call that acts, and that may have had its effect, is not made again elsewhere unless the plan or a person says so."""
+    plan = next(event.plan for event in events if isinstance(event, e.PlanAccepted))
+    calls: dict[Path, tuple[str, str]] = {}
+    made: dict[tuple[str, str], set[Path]] = {}
+    approved: set[Path] = set()
+    asked: dict[str, e.DecisionAsked] = {}
+    for event in events:
+        match event:
+            case e.CallAdmitted(path=path):
+                calls[path] = (event.tool, event.args_digest)
+                before = made.get(calls[path], set()) - {path}
+                planned = all(p[0] in plan.by_id for p in (*before, path))
+                assert planned or path in approved or not before, (before, event)
+            case e.CallStarted(path=path) if registry[calls[path][0]].effect is Effect.ACTS:
+                made.setdefault(calls[path], set()).add(path)
+            case e.CallSettled(path=path) if path in calls:
+                if event.outcome is Outcome.CANCELLED or (
+                    event.failure and event.failure.happened is Happened.NO
+                ):
+                    made.get(calls[path], set()).discard(path)
+            case e.DecisionAsked():
+                asked[event.id] = event
+            case e.DecisionMade(choice="approve"):
+                approved.add(asked[event.id].path)
+            case _:
+                pass
 
 
 _NOT_BEGUN = ("no_slot", "approval_expired")
