@@ -91,7 +91,7 @@ def _open_next(state: State, lane: Lane) -> None:
         return
     open_frame(state, lane)
     enter_ready(state)
-    if lane.next < lane.size:
+    if lane.next < lane.size and not lane.serial:
         state.lanes.append(lane)
 
 

@@ -200,6 +200,15 @@ async def test_until_with_each_stops_after_the_first_that_satisfies_it() -> None
     assert end["found"] == [None, {"rows": 2, "name": "ok"}, None]
 
 
+@pytest.mark.anyio
+async def test_a_group_with_until_does_one_item_after_the_other_and_stops_where_it_holds() -> None:
+    """The result that `until` asks is the group's output; what comes after is not begun."""
+    more = {"until": {"$": "result.rows > 3"}, "on_failure": "skip"}
+    end = await run(plan_of(chain("a", "bad", "bcd", "other", **more)))
+    assert end["files"] == [{"name": "a", "rows": 2}, None, {"name": "bcd", "rows": 6}, None]
+    assert end.tool_calls == 5
+
+
 TRIP = [
     {"id": "car", "tool": "book", "args": {"what": "car"}, "undo": {"tool": "cancel", "args": {"booking": {"$": "result"}}}},
     {
