@@ -24,10 +24,12 @@ from foreplan import Registry, check, review  # noqa: E402
 
 CASES = [*AGENTDOJO, *TAUBENCH, *COMPLEXFUNCBENCH, *PUBLIC]
 
+SKIPPED = {"may_be_skipped"}
 WARNED = {
-    "tau1-retail-test-37": ["may_be_skipped"],  # `by_name if by_mail is None else by_mail`: never both
+    "tau1-retail-test-37": SKIPPED,  # `by_name if by_mail is None else by_mail`: one of them is there
+    **dict.fromkeys(["tau1-retail-test-13", "cfb-0823", "P09", "P16"], SKIPPED),  # `attempts or []`
 }
-"""What the check warns of, by job: each is a case where it cannot know better."""
+"""What the check may warn of, by job: the plans ask for null, in a way that it does not see."""
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -57,7 +59,7 @@ def test_the_plan_of_the_job_checks_and_can_be_reviewed(job: str) -> None:
     registry = Registry(*world.tools)
     report = check(plan_of(job), registry)
     assert report.ok, str(report)
-    assert [f.code for f in report.warnings] == WARNED.get(job, [])
+    assert {f.code for f in report.warnings} <= WARNED.get(job, set())
     shown = review(plan_of(job), registry, inputs=case.inputs)
     assert {step.id for step in shown.steps} >= {step.id for step in plan_of(job).steps}
     assert world.did == []
