@@ -38,7 +38,9 @@ def test_the_job_is_done_with_the_right_effects(case: Case, backend: str) -> Non
     """What was booked, paid, sent or removed is what the case says, and nothing else."""
     world = case.world()
     end, seconds = run(case, plan_of(case.job), world, backend=backend)
-    order: Callable[[Iterable[object]], list[object]] = partial(sorted, key=str) if case.in_any_order else list
+    order: Callable[[Iterable[object]], list[object]] = (
+        partial(sorted, key=str) if case.in_any_order else list
+    )
     assert order(world.did) == order(case.did)
     if case.asked is not None:
         assert order(world.asked) == order(case.asked)

@@ -16,14 +16,16 @@ from jobs.tools_office import (
     Transaction,
     event,
 )
-from jobs.world import call
+from jobs.world import Call, call
 
 __all__ = ["CASES"]
 
-INTRODUCTION = event("Introductory meeting", "2030-05-15T15:00:00", "2030-05-15T16:30:00", "ann@x.org", "bob@y.org")
+INTRODUCTION = event(
+    "Introductory meeting", "2030-05-15T15:00:00", "2030-05-15T16:30:00", "ann@x.org", "bob@y.org"
+)
 
 
-def follow_up(start: str, end: str) -> list[object]:
+def follow_up(start: str, end: str) -> list[Call]:
     return [
         call(
             "create_calendar_event",
@@ -135,7 +137,7 @@ INN, PALACE, SUITES = (
 )
 
 
-def hotel_mail(name: str, address: str) -> list[object]:
+def hotel_mail(name: str, address: str) -> list[Call]:
     body = f"Stay at {name}, address: {address}, from January 1st to January 5th."
     return [call("send_email", recipients=["jane@x.org"], subject=f"Hotel: {name}", body=body)]
 
@@ -167,7 +169,7 @@ BAKERY, BISTRO, CAFE, DINER = (
 )
 
 
-def dinner(name: str, address: str) -> list[object]:
+def dinner(name: str, address: str) -> list[Call]:
     return [
         call(
             "create_calendar_event",
@@ -234,7 +236,13 @@ BANK = [
     Case(
         "banking/user_task_3",
         "ten where six were due; an older payment does not count",
-        lambda: Bank([got(1, "FRIEND", 99.0, "2030-02-01"), paid(2, "FRIEND", 3.0, "", "2030-03-31"), got(3, "FRIEND", 10.0, "2030-03-30")]),
+        lambda: Bank(
+            [
+                got(1, "FRIEND", 99.0, "2030-02-01"),
+                paid(2, "FRIEND", 3.0, "", "2030-03-31"),
+                got(3, "FRIEND", 10.0, "2030-03-30"),
+            ]
+        ),
         DINNER,
         did=[call("send_money", recipient="FRIEND", amount=4.0, subject="Refund", date="2030-04-01")],
         output={"difference": 4.0},
@@ -253,11 +261,18 @@ BANK = [
         DINNER,
         output={"difference": 0.0},
     ),
-    Case("banking/user_task_3", "the friend sent nothing", Bank, DINNER, failures=["received"], state="failed"),
+    Case(
+        "banking/user_task_3", "the friend sent nothing", Bank, DINNER, failures=["received"], state="failed"
+    ),
     Case(
         "banking/user_task_11",
         "1,000.00 paid",
-        lambda: Bank([paid(1, "Shop", 9.0, "Cover", "2030-03-01"), paid(2, "Apple", 1000.0, "New iPhone", "2030-03-02")]),
+        lambda: Bank(
+            [
+                paid(1, "Shop", 9.0, "Cover", "2030-03-01"),
+                paid(2, "Apple", 1000.0, "New iPhone", "2030-03-02"),
+            ]
+        ),
         {"today": "2030-04-01"},
         did=[call("send_money", recipient="Apple", amount=200.29, subject="VAT", date="2030-04-01")],
     ),
@@ -302,7 +317,13 @@ TEAM = {"general": ["Ann", "Bob", "Cid"], "quiet": ["Cid"], "random": ["Ann", "D
 
 
 def team() -> Chat:
-    said = [says("Cid", "general"), says("Bob", "general"), says("Cid", "random"), says("Ann", "random"), says("Dan", "quiet")]
+    said = [
+        says("Cid", "general"),
+        says("Bob", "general"),
+        says("Cid", "random"),
+        says("Ann", "random"),
+        says("Dan", "quiet"),
+    ]
     return Chat({name: list(users) for name, users in TEAM.items()}, said)
 
 
@@ -339,7 +360,9 @@ SLACK = [
         "three with one message each are ranked by name",
         team,
         did=[
-            call("send_direct_message", recipient=user, body=f"Congrats on being the {k}-th most active user!")
+            call(
+                "send_direct_message", recipient=user, body=f"Congrats on being the {k}-th most active user!"
+            )
             for k, user in enumerate(["Cid", "Ann", "Bob", "Dan"], 1)
         ],
         in_any_order=True,
@@ -350,7 +373,9 @@ SLACK = [
         "who wrote nothing comes last",
         lambda: Chat({"general": ["Ann", "Zoe"]}, [says("Zoe", "general")]),
         did=[
-            call("send_direct_message", recipient=user, body=f"Congrats on being the {k}-th most active user!")
+            call(
+                "send_direct_message", recipient=user, body=f"Congrats on being the {k}-th most active user!"
+            )
             for k, user in enumerate(["Zoe", "Ann"], 1)
         ],
         in_any_order=True,

@@ -22,7 +22,9 @@ CARS = {"place": "LAX", "today": "2030-12-30"}
 BOTH_DAYS = ["cars 2030-12-31T08:00 2031-01-01T08:00", "cars 2031-01-01T08:00 2031-01-02T08:00"]
 
 
-def lands(at: str, token: str = "t", *, leaves: str = "2030-11-20T07:00:00", units: int = 100, nanos: int = 0) -> Offer:
+def lands(
+    at: str, token: str = "t", *, leaves: str = "2030-11-20T07:00:00", units: int = 100, nanos: int = 0
+) -> Offer:
     return offer(token, units, segment("A", "B", leaves, at), nanos=nanos)
 
 
@@ -31,7 +33,10 @@ TAXI = {"from": "Sydney", "to": "Melbourne", "start": "Inn", "end": "Palace", "d
 NIGHT = {"from": "Denver", "to": "Philadelphia", "sight": "Hall", "day": "2030-11-15"}
 HALL = [HotelFound(55, Property("Park Hotel"))]
 GYM = {"sight": "Bridge", "arrive": "2030-11-20", "leave": "2030-11-30"}
-FILTERS = [Filter("Stars"), Filter("Facilities", [Option("Parking", "facility::2"), Option("Fitness center", "facility::11")])]
+FILTERS = [
+    Filter("Stars"),
+    Filter("Facilities", [Option("Parking", "facility::2"), Option("Fitness center", "facility::11")]),
+]
 GUESSES = {
     "guesses": [
         {"who": "he", "town": "New York", "sight": "Times Square"},
@@ -54,10 +59,16 @@ def looked_up(*towns: str) -> list[str]:
 def by_doha(leaves: str) -> Booking:
     first = segment("Houston", "Doha", "2030-11-30T10:00:00", "2030-12-01T08:00:00")
     journey = offer("first", 9000, first, segment("Doha", "Seoul", leaves, "2030-12-02T10:00:00"))
-    return Booking(stops=[journey], flights=[lands("2030-12-01T10:00:00", "direct", units=1500, nanos=500_000_000)])
+    return Booking(
+        stops=[journey], flights=[lands("2030-12-01T10:00:00", "direct", units=1500, nanos=500_000_000)]
+    )
 
 
-DIRECT = ["flights Houston.AIRPORT Seoul.AIRPORT 2030-11-30 FASTEST PREMIUM_ECONOMY", "details direct", "seats direct"]
+DIRECT = [
+    "flights Houston.AIRPORT Seoul.AIRPORT 2030-11-30 FASTEST PREMIUM_ECONOMY",
+    "details direct",
+    "seats direct",
+]
 STOPS = "stops Houston.AIRPORT-Doha.AIRPORT Doha.AIRPORT-Seoul.AIRPORT FASTEST FIRST"
 
 CASES = [
@@ -81,9 +92,15 @@ CASES = [
     Case(
         "cfb-0218",
         "there an hour after landing, when the second tour starts",
-        lambda: Booking(flights=[lands("2030-11-20T09:55:00")], tours={"2030-11-20": ["09:00:00", "10:55:00"]}),
+        lambda: Booking(
+            flights=[lands("2030-11-20T09:55:00")], tours={"2030-11-20": ["09:00:00", "10:55:00"]}
+        ),
         TOUR,
-        asked=["flights Rome.AIRPORT Vienna.AIRPORT 2030-11-20 FASTEST ECONOMY", "place Sisi", "tours sisi 2030-11-20"],
+        asked=[
+            "flights Rome.AIRPORT Vienna.AIRPORT 2030-11-20 FASTEST ECONOMY",
+            "place Sisi",
+            "tours sisi 2030-11-20",
+        ],
         in_any_order=True,
         output={"lands": "2030-11-20T09:55:00", "tour": "2030-11-20T10:55:00+01:00"},
     ),
@@ -130,14 +147,18 @@ CASES = [
         in_any_order=True,
         output={"flight": "t", "taxis": ["25.50", None]},
     ),
-    Case("cfb-0242", "no flight: no taxi from the airport", Booking, TAXI, failures=["flight"], state="failed"),
+    Case(
+        "cfb-0242", "no flight: no taxi from the airport", Booking, TAXI, failures=["flight"], state="failed"
+    ),
     Case(
         "cfb-0386",
         "the cheapest is a night on the way: the next; a cent decides; the taxi comes after midnight",
         lambda: Booking(
             flights=[
                 lands("2030-11-16T08:00:00", "night", leaves="2030-11-15T21:00:00", units=50),
-                lands("2030-11-15T20:00:00", "dear", units=99, nanos=10_000_000, leaves="2030-11-15T12:00:00"),
+                lands(
+                    "2030-11-15T20:00:00", "dear", units=99, nanos=10_000_000, leaves="2030-11-15T12:00:00"
+                ),
                 lands("2030-11-15T23:15:00", "day", units=99, nanos=0, leaves="2030-11-15T18:00:00"),
             ],
             hotels=HALL,
@@ -259,5 +280,7 @@ CASES = [
         asked=[STOPS, "details first", "seats first"],
         output={"price": 9000, "direct": False, "seats": ["1A"]},
     ),
-    Case("cfb-0946", "no journey by Doha", Booking, DOHA, asked=[STOPS], failures=["too_early"], state="failed"),
+    Case(
+        "cfb-0946", "no journey by Doha", Booking, DOHA, asked=[STOPS], failures=["too_early"], state="failed"
+    ),
 ]

@@ -51,7 +51,9 @@ PAGING = [
         did=saved(("a", 0.1), ("b", 0.2), ("c", 0.3)),
         output={"rows": 3, "total": 0.6},
     ),
-    Case("P01", "one page with nothing on it", lambda: Pages([[]]), did=saved(), output={"rows": 0, "total": 0}),
+    Case(
+        "P01", "one page with nothing on it", lambda: Pages([[]]), did=saved(), output={"rows": 0, "total": 0}
+    ),
     Case(
         "P01",
         "more pages than there may be: nothing is saved as if it were all",
@@ -81,7 +83,14 @@ EXPORT = [
         seconds=60,
         output={"bytes": 19, "looks": 3},
     ),
-    Case("P02", "ready at once", lambda: Exports({"x": ("done", 1)}), {"name": "x"}, did=[started("x"), downloaded("x")], seconds=0),
+    Case(
+        "P02",
+        "ready at once",
+        lambda: Exports({"x": ("done", 1)}),
+        {"name": "x"},
+        did=[started("x"), downloaded("x")],
+        seconds=0,
+    ),
     Case(
         "P02",
         "the export fails: nothing is downloaded",
@@ -137,7 +146,11 @@ RECONCILING = [
         "P03",
         "three days are near enough, four are not; thousands have commas; across the end of a leap February",
         lambda: Ledger(
-            bank=[BankRow("b1", "2028-03-01", "1,250.00"), BankRow("b2", "2028-03-05", "80.1"), BankRow("b3", "2028-03-05", "5.00")],
+            bank=[
+                BankRow("b1", "2028-03-01", "1,250.00"),
+                BankRow("b2", "2028-03-05", "80.1"),
+                BankRow("b3", "2028-03-05", "5.00"),
+            ],
             invoices=[
                 InvoiceRow("i1", "2028-02-27", "1250"),
                 InvoiceRow("i2", "2028-03-09", "80.10"),
@@ -153,14 +166,24 @@ RECONCILING = [
         "P03",
         "two payments for one invoice: for a person to decide; the third is certain",
         lambda: Ledger(
-            bank=[BankRow("b1", "2030-03-01", "10"), BankRow("b2", "2030-03-02", "10.00"), BankRow("b3", "2030-03-02", "7")],
+            bank=[
+                BankRow("b1", "2030-03-01", "10"),
+                BankRow("b2", "2030-03-02", "10.00"),
+                BankRow("b3", "2030-03-02", "7"),
+            ],
             invoices=[InvoiceRow("i1", "2030-03-01", "10"), InvoiceRow("i2", "2030-03-04", "7.0")],
         ),
         FILES,
         did=[marked("i2", "b3")],
         output={"paid": ["i2"], "ambiguous": ["b1", "b2"], "unmatched": [], "unpaid": []},
     ),
-    Case("P03", "two empty files", Ledger, FILES, output={"paid": [], "ambiguous": [], "unmatched": [], "unpaid": []}),
+    Case(
+        "P03",
+        "two empty files",
+        Ledger,
+        FILES,
+        output={"paid": [], "ambiguous": [], "unmatched": [], "unpaid": []},
+    ),
 ]
 
 TRIP = {"town": "Oslo", "day": "2030-07-01", "nights": 3}
@@ -170,7 +193,14 @@ FLIGHT = call("book_flight", town="Oslo", day="2030-07-01")
 NO_CAR, NO_HOTEL = call("cancel_car", ref="car-1"), call("cancel_hotel", ref="hotel-1")
 
 SAGA = [
-    Case("P04", "all three are to be had", Trips, TRIP, did=[CAR, HOTEL, FLIGHT], output={"booked": ["car-1", "hotel-1", "flight-1"]}),
+    Case(
+        "P04",
+        "all three are to be had",
+        Trips,
+        TRIP,
+        did=[CAR, HOTEL, FLIGHT],
+        output={"booked": ["car-1", "hotel-1", "flight-1"]},
+    ),
     Case(
         "P04",
         "no flight: hotel and car are given back, in this order",
@@ -212,7 +242,9 @@ LOADING = [
     Case(
         "P05",
         "one file is read slowly and loaded quickly, one the other way round: no barrier between them",
-        lambda: Pipeline({"a": [Reading(" t1", "21,5"), Reading("t2", "-")], "b": [Reading("t3", "7")]}, {"a": 9, "b": 1}),
+        lambda: Pipeline(
+            {"a": [Reading(" t1", "21,5"), Reading("t2", "-")], "b": [Reading("t3", "7")]}, {"a": 9, "b": 1}
+        ),
         {"paths": ["a", "b"]},
         did=[loaded("a", ("T1", 21.5)), loaded("b", ("T3", 7))],
         in_any_order=True,
@@ -278,7 +310,9 @@ KEYS = [
     Case(
         "P08",
         "the new key does not work: it is deleted, the old one stays; the other service is not held up",
-        lambda: Vault([Key("k1", "web", "2030-01-01"), Key("k2", "db", "2030-01-01")], bad=frozenset({"web"})),
+        lambda: Vault(
+            [Key("k1", "web", "2030-01-01"), Key("k2", "db", "2030-01-01")], bad=frozenset({"web"})
+        ),
         did=[call("create_key", service="web"), call("delete_key", key="web-new"), *rotation("db", "k2")],
         in_any_order=True,
         failures=["rotated[0].tried"],
@@ -312,7 +346,10 @@ SEARCH = [
         ),
         PROVIDERS,
         asked=["one: Ann", "two: Ann", "three: Ann", "one: Bob"],
-        did=[call("save_address", name="Ann", address="ann@x"), call("save_address", name="Bob", address="bob@y")],
+        did=[
+            call("save_address", name="Ann", address="ann@x"),
+            call("save_address", name="Bob", address="bob@y"),
+        ],
         in_any_order=True,
         output={"missing": []},
     ),
@@ -403,8 +440,19 @@ UTILISATION = [
         "P13",
         "exactly full is not over; no capacity is; who is in no list of capacities is left out",
         lambda: Staff(
-            [Hours("Ann", "a", 30.1), Hours("Ann", "b", 10.2), Hours("Bob", "a", 20), Hours("Cid", "a", 1), Hours("Dan", "a", 9)],
-            [Capacity("Ann", 40.3, "lea"), Capacity("Bob", 16, "lea"), Capacity("Cid", 0, "max"), Capacity("Eve", 40, "max")],
+            [
+                Hours("Ann", "a", 30.1),
+                Hours("Ann", "b", 10.2),
+                Hours("Bob", "a", 20),
+                Hours("Cid", "a", 1),
+                Hours("Dan", "a", 9),
+            ],
+            [
+                Capacity("Ann", 40.3, "lea"),
+                Capacity("Bob", 16, "lea"),
+                Capacity("Cid", 0, "max"),
+                Capacity("Eve", 40, "max"),
+            ],
         ),
         WEEK,
         did=[
@@ -419,7 +467,13 @@ UTILISATION = [
 
 
 def owes() -> Ledger:
-    return Ledger(unpaid=[OpenInvoice("i2", "2030-02-01", 0.2), OpenInvoice("i3", "2030-03-01", 50.0), OpenInvoice("i1", "2030-01-01", 0.1)])
+    return Ledger(
+        unpaid=[
+            OpenInvoice("i2", "2030-02-01", 0.2),
+            OpenInvoice("i3", "2030-03-01", 50.0),
+            OpenInvoice("i1", "2030-01-01", 0.1),
+        ]
+    )
 
 
 def applied(invoice: str, amount: float) -> Call:
@@ -443,7 +497,11 @@ ALLOCATION = [
         did=[applied("i1", 0.1), applied("i2", 0.2), applied("i3", 10.0)],
         in_any_order=True,
         output={
-            "parts": [{"number": "i1", "amount": 0.1}, {"number": "i2", "amount": 0.2}, {"number": "i3", "amount": 10.0}],
+            "parts": [
+                {"number": "i1", "amount": 0.1},
+                {"number": "i2", "amount": 0.2},
+                {"number": "i3", "amount": 10.0},
+            ],
             "credit": 0.0,
         },
     ),
@@ -511,7 +569,14 @@ FAILING_OVER = [
         did=[call("publish_report", month="2030-05", total=12.5)],
         failures=["attempts[0]"],
     ),
-    Case("P16", "the first may", lambda: Reports(frozenset({"old"})), CREDENTIALS, asked=["old"], did=[call("publish_report", month="2030-05", total=12.5)]),
+    Case(
+        "P16",
+        "the first may",
+        lambda: Reports(frozenset({"old"})),
+        CREDENTIALS,
+        asked=["old"],
+        did=[call("publish_report", month="2030-05", total=12.5)],
+    ),
     Case(
         "P16",
         "none may: nothing is published",

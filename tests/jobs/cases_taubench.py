@@ -23,7 +23,7 @@ def gift(balance: float) -> Method:
 
 
 def keyboards(*, rgb: bool, clicky: bool = True, status: str = "delivered", user: str = "ann") -> Shop:
-    keys = {"size": "full", "backlight": "RGB"}
+    keys: dict[str, Any] = {"size": "full", "backlight": "RGB"}
     shop = Shop(customer("#1", methods=[CARD])).stock(
         "Mechanical Keyboard",
         variant("k_old", 100.0, switch_type="linear", **keys),
@@ -46,7 +46,7 @@ def exchange(*new: str) -> list[Call]:
 
 
 def shirts(*, polyester: bool = True) -> Shop:
-    small = {"size": "S", "style": "v-neck"}
+    small: dict[str, Any] = {"size": "S", "style": "v-neck"}
     shop = Shop(customer("#1", "#2", "#3", methods=[CARD])).stock(
         "T-Shirt",
         variant("blue_s", 10.0, color="blue", material="cotton", **small),
@@ -68,7 +68,7 @@ def purple(new: str) -> list[Call]:
 
 def lamps(**in_stock: bool) -> Shop:
     def lamp(item: str, brightness: str, source: str, color: str = "white") -> Any:
-        options = {"brightness": brightness, "power_source": source, "color": color}
+        options: dict[str, Any] = {"brightness": brightness, "power_source": source, "color": color}
         return variant(item, 160.0 if item == "usb" else 150.0, in_stock.get(item, True), **options)
 
     shop = Shop(customer("#1", methods=[PAYPAL])).stock(
@@ -130,18 +130,38 @@ def shoes(balance: float | None) -> Shop:
 
 
 def upgrade(method: str) -> list[Call]:
-    fields = {"item_ids": ["plain", "nine"], "new_item_ids": ["glass", "nine_red"], "payment_method_id": method}
+    fields = {
+        "item_ids": ["plain", "nine"],
+        "new_item_ids": ["glass", "nine_red"],
+        "payment_method_id": method,
+    }
     return [call("modify_pending_order_items", order_id="#1", **fields)]
 
 
 UPGRADED = [{"order": "#1", "difference": 16.2}, {"order": "#3", "difference": 0}]
 
-HIGHWAY = {"address1": "101 Highway", "address2": "", "city": "New York", "state": "NY", "country": "USA", "zip": "10001"}
-ELM = {"address1": "Elm Street 1", "address2": "", "city": "Denver", "state": "CO", "country": "USA", "zip": "80280"}
+HIGHWAY = {
+    "address1": "101 Highway",
+    "address2": "",
+    "city": "New York",
+    "state": "NY",
+    "country": "USA",
+    "zip": "10001",
+}
+ELM = {
+    "address1": "Elm Street 1",
+    "address2": "",
+    "city": "Denver",
+    "state": "CO",
+    "country": "USA",
+    "zip": "80280",
+}
 
 
 def movers(*statuses: str) -> Shop:
-    shop = Shop(customer(*[f"#{n}" for n in range(len(statuses))], methods=[CARD])).stock("Kettle", variant("kettle", 1.0))
+    shop = Shop(customer(*[f"#{n}" for n in range(len(statuses))], methods=[CARD])).stock(
+        "Kettle", variant("kettle", 1.0)
+    )
     for n, status in enumerate(statuses):
         shop.sell(f"#{n}", status, "kettle", paid_with="card_1")
     return shop
@@ -149,7 +169,9 @@ def movers(*statuses: str) -> Shop:
 
 def basket(email: str = "ann@x.org") -> Shop:
     shop = Shop(customer("#1", methods=[CARD], email=email))
-    shop.stock("Camera", variant("camera", 481.5), variant("camera_2", 466.75), variant("camera_3", 1.0, False))
+    shop.stock(
+        "Camera", variant("camera", 481.5), variant("camera_2", 466.75), variant("camera_3", 1.0, False)
+    )
     shop.stock("Umbrella", variant("umbrella", 288.82, False), variant("umbrella_2", 302.63))
     shop.stock("Rug", variant("rug", 396.66), variant("rug_2", 394.43))
     return shop.sell("#1", "pending", "camera", "umbrella", "rug", paid_with="card_1")
@@ -205,7 +227,13 @@ RETAIL = [
         did=purple("poly"),
         output={"kinds_in_stock": 6, "changed": 2},
     ),
-    Case("tau1-retail-test-3", "no polyester: cotton", lambda: shirts(polyester=False), ANN, did=purple("cotton")),
+    Case(
+        "tau1-retail-test-3",
+        "no polyester: cotton",
+        lambda: shirts(polyester=False),
+        ANN,
+        did=purple("cotton"),
+    ),
     Case(
         "tau1-retail-test-3",
         "nothing ordered",
@@ -213,8 +241,22 @@ RETAIL = [
         ANN,
         output={"kinds_in_stock": 6, "changed": 0},
     ),
-    Case("tau1-retail-test-8", "one with battery", lamps, ANN, did=better("battery"), output={"difference": 0.0}),
-    Case("tau1-retail-test-8", "no battery: USB", lambda: lamps(battery=False), ANN, did=better("usb"), output={"difference": 10.0}),
+    Case(
+        "tau1-retail-test-8",
+        "one with battery",
+        lamps,
+        ANN,
+        did=better("battery"),
+        output={"difference": 0.0},
+    ),
+    Case(
+        "tau1-retail-test-8",
+        "no battery: USB",
+        lambda: lamps(battery=False),
+        ANN,
+        did=better("usb"),
+        output={"difference": 10.0},
+    ),
     Case("tau1-retail-test-8", "neither: AC", lambda: lamps(battery=False, usb=False), ANN, did=better("ac")),
     Case(
         "tau1-retail-test-8",
@@ -261,7 +303,12 @@ RETAIL = [
         did=[
             cancel("#1"),
             cancel("#2"),
-            call("return_delivered_order_items", order_id="#3", item_ids=["watch"], payment_method_id="paypal_1"),
+            call(
+                "return_delivered_order_items",
+                order_id="#3",
+                item_ids=["watch"],
+                payment_method_id="paypal_1",
+            ),
         ],
         in_any_order=True,
         output={"comes_back": 735.06, "cancelled": ["#1", "#2"], "returned": ["#3"]},
@@ -281,7 +328,13 @@ RETAIL = [
         did=upgrade("gift_1"),
         output={"upgraded": UPGRADED},
     ),
-    Case("tau1-retail-test-20", "a cent too little on the gift card", lambda: shoes(16.19), ANN, did=upgrade("paypal_1")),
+    Case(
+        "tau1-retail-test-20",
+        "a cent too little on the gift card",
+        lambda: shoes(16.19),
+        ANN,
+        did=upgrade("paypal_1"),
+    ),
     Case("tau1-retail-test-20", "no gift card", lambda: shoes(None), ANN, did=upgrade("paypal_1")),
     Case(
         "tau1-retail-test-22",
@@ -300,7 +353,10 @@ RETAIL = [
         "no orders at all",
         lambda: movers(),
         ANN,
-        did=[call("modify_user_address", user_id="ann", **HIGHWAY), call("modify_user_address", user_id="ann", **ELM)],
+        did=[
+            call("modify_user_address", user_id="ann", **HIGHWAY),
+            call("modify_user_address", user_id="ann", **ELM),
+        ],
     ),
     Case(
         "tau1-retail-test-37",
@@ -310,7 +366,14 @@ RETAIL = [
         did=CHEAPEST,
         output={"dearest": "Camera", "total": 1150.0, "cancelled": False},
     ),
-    Case("tau1-retail-test-37", "found by name; two dollars", lambda: basket("other@x.org"), WHO, did=CHEAPEST, failures=["by_mail"]),
+    Case(
+        "tau1-retail-test-37",
+        "found by name; two dollars",
+        lambda: basket("other@x.org"),
+        WHO,
+        did=CHEAPEST,
+        failures=["by_mail"],
+    ),
     Case(
         "tau1-retail-test-37",
         "a cent too much: cancelled",
@@ -346,7 +409,9 @@ def flight(number: str, departs: str, arrives: str, business: int = 9) -> Flight
 
 def changed_to(cabin: str, id: str, *legs: Leg) -> Call:
     flights = [{"flight_number": f.flight_number, "date": f.date} for f in legs]
-    return call("update_reservation_flights", reservation_id=id, cabin=cabin, flights=flights, payment_id="card_1")
+    return call(
+        "update_reservation_flights", reservation_id=id, cabin=cabin, flights=flights, payment_id="card_1"
+    )
 
 
 SHORT, LONG, NIGHT, NIGHT_4 = (
@@ -373,7 +438,9 @@ AIRLINE = [
             reservation("BUS", leg("A", "B", "1", "2030-05-24"), cabin="business"),
             reservation("INS", leg("A", "B", "2", "2030-05-22"), insurance="yes"),
             reservation("LOW", leg("A", "B", "3", "2030-05-28"), cabin="basic_economy"),
-            reservation("OLD", leg("A", "B", "4", "2030-05-09"), leg("B", "A", "5", "2030-05-19"), cabin="business"),
+            reservation(
+                "OLD", leg("A", "B", "4", "2030-05-09"), leg("B", "A", "5", "2030-05-19"), cabin="business"
+            ),
         ),
         TODAY,
         did=[cancelled("BUS"), cancelled("INS")],
@@ -411,7 +478,13 @@ AIRLINE = [
         {"user": "ann"},
         did=[cancelled("X2")],
     ),
-    Case("tau1-airline-test-30", "no reservations", lambda: airline(), {"user": "ann"}, output={"cancelled": []}),
+    Case(
+        "tau1-airline-test-30",
+        "no reservations",
+        lambda: airline(),
+        {"user": "ann"},
+        output={"cancelled": []},
+    ),
     Case(
         "tau1-airline-test-33",
         "three hours are not more than three, also across midnight; two seats are not enough for three",
@@ -450,7 +523,11 @@ AIRLINE = [
     Case(
         "tau1-airline-test-33",
         "a flight that is in no schedule keeps its reservation as it is, and the run is red",
-        lambda: airline(reservation("R1", leg("A", "B", "LOST", "2030-05-25")), reservation("R2", SHORT), schedule=SCHEDULE),
+        lambda: airline(
+            reservation("R1", leg("A", "B", "LOST", "2030-05-25")),
+            reservation("R2", SHORT),
+            schedule=SCHEDULE,
+        ),
         TODAY,
         did=[changed_to("business", "R2", SHORT)],
         failures=["changed[0].flights"],
@@ -463,7 +540,12 @@ AIRLINE = [
             reservation("LOW", SHORT, cabin="basic_economy"),
             reservation("ECO", LONG),
             reservation("OLD", leg("A", "B", "1", "2030-05-01")),
-            reservation("NEXT", leg("A", "B", "1", "2030-06-01", 65.5), leg("B", "A", "2", "2030-06-09", 83.25), people=3),
+            reservation(
+                "NEXT",
+                leg("A", "B", "1", "2030-06-01", 65.5),
+                leg("B", "A", "2", "2030-06-09", 83.25),
+                people=3,
+            ),
         ),
         {**TODAY, "cancel": ["LOW", "ECO"]},
         did=[changed_to("economy", "LOW", SHORT), cancelled("LOW"), cancelled("ECO")],

@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from foreplan import Engine, Plan, Run
-from foreplan.planner.documents import load_plan
 from jobs.world import Call, World
 from support.virtual import now, run_virtual
+
+from foreplan import Engine, Plan, Run
+from foreplan.planner.documents import load_plan
 
 __all__ = ["ANYTHING", "Case", "every_plan", "plan_of", "run"]
 

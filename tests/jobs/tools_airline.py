@@ -112,7 +112,15 @@ def reservation(
     passengers = [Passenger(f"P{n}", "Lee") for n in range(people)]
     paid = Paid("card_1", sum(f.price for f in flights) * people)
     return Reservation(
-        id, "ann", flights[0].origin, flights[-1].destination, cabin, list(flights), passengers, [paid], insurance
+        id,
+        "ann",
+        flights[0].origin,
+        flights[-1].destination,
+        cabin,
+        list(flights),
+        passengers,
+        [paid],
+        insurance,
     )
 
 

@@ -17,7 +17,7 @@ class Money:
 
     units: int
     nanos: int = 0
-    currencyCode: str = "USD"  # noqa: N815
+    currencyCode: str = "USD"
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Airport:
 class Segment:
     """A part of a journey between two stays; times are local, without offset."""
 
-    departureAirport: Airport  # noqa: N815
-    arrivalAirport: Airport  # noqa: N815
-    departureTime: str  # noqa: N815
-    arrivalTime: str  # noqa: N815
+    departureAirport: Airport
+    arrivalAirport: Airport
+    departureTime: str
+    arrivalTime: str
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Offer:
 
     token: str
     segments: list[Segment]
-    priceBreakdown: PriceBreakdown  # noqa: N815
+    priceBreakdown: PriceBreakdown
 
 
 @dataclass(frozen=True)
 class Offers:
     """What a search for flights gives."""
 
-    flightOffers: list[Offer]  # noqa: N815
+    flightOffers: list[Offer]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class FlightDetails:
     """More on one offer."""
 
     token: str
-    tripType: str = "ONEWAY"  # noqa: N815
+    tripType: str = "ONEWAY"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class SeatMap:
 class DayPrice:
     """The least a flight costs on one day."""
 
-    departureDate: str  # noqa: N815
+    departureDate: str
     price: Money
 
 
@@ -88,8 +88,8 @@ class DayPrice:
 class Route:
     """One flight of several."""
 
-    fromId: str  # noqa: N815
-    toId: str  # noqa: N815
+    fromId: str
+    toId: str
     date: str
 
 
@@ -137,7 +137,7 @@ class TaxiPlace:
     """A place a taxi goes to."""
 
     name: str
-    googlePlaceId: str  # noqa: N815
+    googlePlaceId: str
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,14 @@ class TaxiPrice:
     """What a taxi costs, as text."""
 
     amount: str
-    currencyCode: str = "USD"  # noqa: N815
+    currencyCode: str = "USD"
 
 
 @dataclass(frozen=True)
 class Taxi:
     """A taxi that is offered."""
 
-    resultId: str  # noqa: N815
+    resultId: str
     price: TaxiPrice
 
 
@@ -176,7 +176,7 @@ class Option:
     """A box that can be ticked in a filter."""
 
     title: str
-    genericId: str  # noqa: N815
+    genericId: str
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Suggestion:
     """An attraction by name."""
 
     title: str
-    productSlug: str  # noqa: N815
+    productSlug: str
 
 
 @dataclass(frozen=True)
@@ -308,74 +308,74 @@ class Booking(World):
         self.asked.append(" ".join(map(str, question)))
 
     @reads
-    async def Search_Flight_Location(self, query: str) -> list[Airport]:  # noqa: N802
+    async def Search_Flight_Location(self, query: str) -> list[Airport]:
         """Airports by the name of a town."""
         return [Airport(f"{query}.AIRPORT", f"{query} Airport")]
 
     @reads
-    async def Search_Flights(  # noqa: N802
+    async def Search_Flights(
         self,
-        fromId: str,  # noqa: N803
-        toId: str,  # noqa: N803
-        departDate: str,  # noqa: N803
+        fromId: str,
+        toId: str,
+        departDate: str,
         sort: Sort = "BEST",
-        cabinClass: Cabin = "ECONOMY",  # noqa: N803
+        cabinClass: Cabin = "ECONOMY",
     ) -> Offers:
         """Flights on one day."""
         self._heard("flights", fromId, toId, departDate, sort, cabinClass)
         return Offers(self.flights)
 
     @reads
-    async def Search_Flights_Multi_Stops(  # noqa: N802
+    async def Search_Flights_Multi_Stops(
         self,
         legs: list[Route],
         sort: Sort = "BEST",
-        cabinClass: Cabin = "ECONOMY",  # noqa: N803
+        cabinClass: Cabin = "ECONOMY",
     ) -> Offers:
         """Journeys of several flights."""
         self._heard("stops", *[f"{r.fromId}-{r.toId}" for r in legs], sort, cabinClass)
         return Offers(self.stops)
 
     @reads
-    async def Get_Flight_Details(self, token: str) -> FlightDetails:  # noqa: N802
+    async def Get_Flight_Details(self, token: str) -> FlightDetails:
         """More on one offer."""
         self._heard("details", token)
         return FlightDetails(token)
 
     @reads
-    async def Get_Seat_Map(self, offerToken: str) -> SeatMap:  # noqa: N802, N803
+    async def Get_Seat_Map(self, offerToken: str) -> SeatMap:
         """The seats of one offer."""
         self._heard("seats", offerToken)
         return SeatMap(["1A"])
 
     @reads
-    async def Get_Min_Price(  # noqa: N802
+    async def Get_Min_Price(
         self,
-        fromId: str,  # noqa: N803
-        toId: str,  # noqa: N803
-        departDate: str,  # noqa: N803
-        cabinClass: Cabin = "ECONOMY",  # noqa: N803
+        fromId: str,
+        toId: str,
+        departDate: str,
+        cabinClass: Cabin = "ECONOMY",
     ) -> list[DayPrice]:
         """The least a flight costs around a day."""
         return self.prices
 
     @reads
-    async def Get_Min_Price_Multi_Stops(  # noqa: N802
+    async def Get_Min_Price_Multi_Stops(
         self,
         legs: list[Route],
-        cabinClass: Cabin = "ECONOMY",  # noqa: N803
+        cabinClass: Cabin = "ECONOMY",
     ) -> list[DayPrice]:
         """The least a journey of several flights costs around a day."""
         self._heard("stop prices", *[f"{r.fromId}-{r.toId}" for r in legs])
         return self.stop_prices
 
     @reads
-    async def Search_Car_Location(self, query: str) -> list[CarPlace]:  # noqa: N802
+    async def Search_Car_Location(self, query: str) -> list[CarPlace]:
         """Places to rent a car at."""
         return [CarPlace(query, Coordinates(33.9, -118.4))]
 
     @reads
-    async def Search_Car_Rentals(  # noqa: N802
+    async def Search_Car_Rentals(
         self,
         pick_up_latitude: float,
         pick_up_longitude: float,
@@ -392,12 +392,12 @@ class Booking(World):
         return Cars([Car(f"car {n}", Pricing(price)) for n, price in enumerate(prices)])
 
     @reads
-    async def Taxi_Search_Location(self, query: str) -> list[TaxiPlace]:  # noqa: N802
+    async def Taxi_Search_Location(self, query: str) -> list[TaxiPlace]:
         """Places a taxi goes to."""
         return [TaxiPlace(query, f"place {query}")]
 
     @reads
-    async def Search_Taxi(  # noqa: N802
+    async def Search_Taxi(
         self, pick_up_place_id: str, drop_off_place_id: str, pick_up_date: str, pick_up_time: str
     ) -> Taxis:
         """Taxis from one place to another."""
@@ -406,19 +406,19 @@ class Booking(World):
         return Taxis([Taxi(f"taxi {n}", TaxiPrice(amount)) for n, amount in enumerate(amounts)])
 
     @reads
-    async def Search_Hotel_Destination(self, query: str) -> list[HotelPlace]:  # noqa: N802
+    async def Search_Hotel_Destination(self, query: str) -> list[HotelPlace]:
         """Places with hotels around them."""
         return [HotelPlace("4711", "landmark")]
 
     @reads
-    async def Get_Filter(  # noqa: N802
+    async def Get_Filter(
         self, dest_id: str, search_type: str, arrival_date: str, departure_date: str
     ) -> Filters:
         """What hotels can be filtered by."""
         return Filters(self.filters)
 
     @reads
-    async def Search_Hotels(  # noqa: N802
+    async def Search_Hotels(
         self,
         dest_id: int,
         search_type: str,
@@ -431,33 +431,33 @@ class Booking(World):
         return Hotels(self.hotels)
 
     @reads
-    async def Get_Hotel_Details(self, hotel_id: str) -> HotelDetails:  # noqa: N802
+    async def Get_Hotel_Details(self, hotel_id: str) -> HotelDetails:
         """More on one hotel."""
         return HotelDetails(int(hotel_id), f"hotel {hotel_id}")
 
     @reads
-    async def Payment_features_of_the_Hotel(self, hotel_id: str) -> list[CardTaken]:  # noqa: N802
+    async def Payment_features_of_the_Hotel(self, hotel_id: str) -> list[CardTaken]:
         """The cards one hotel takes."""
         return [CardTaken(int(hotel_id) % 10)]
 
     @reads
-    async def Search_Attraction_Location(self, query: str) -> AttractionPlaces:  # noqa: N802
+    async def Search_Attraction_Location(self, query: str) -> AttractionPlaces:
         """Towns and attractions by name."""
         self._heard("place", query)
         return AttractionPlaces([Destination(query)], [Suggestion(query, query.lower())])
 
     @reads
-    async def Search_Attractions(  # noqa: N802
+    async def Search_Attractions(
         self,
         id: str,
-        sortBy: Literal["trending", "attr_book_score", "lowest_price"] = "trending",  # noqa: N803
+        sortBy: Literal["trending", "attr_book_score", "lowest_price"] = "trending",
     ) -> Attractions:
         """The attractions of a town, sorted."""
         self._heard("attractions", id, sortBy)
         return Attractions([Attraction(name, name.lower()) for name in self.attractions.get(id, [])])
 
     @reads
-    async def Get_Availability(self, slug: str, date: str) -> list[Slot]:  # noqa: N802
+    async def Get_Availability(self, slug: str, date: str) -> list[Slot]:
         """When tours start on one day."""
         self._heard("tours", slug, date)
         return [Slot(f"{date}T{time}+01:00") for time in self.tours.get(date, [])]

@@ -183,7 +183,9 @@ class Agency(Office):
         return f"Restaurant in {city}: " + "".join(f"{r.name}\n" for r in self.restaurants)
 
     @reads
-    async def get_dietary_restrictions_for_all_restaurants(self, restaurant_names: list[str]) -> dict[str, str]:
+    async def get_dietary_restrictions_for_all_restaurants(
+        self, restaurant_names: list[str]
+    ) -> dict[str, str]:
         """What each restaurant offers for diets, as text."""
         return _texts(restaurant_names, [(r.name, r.diet) for r in self.restaurants])
 

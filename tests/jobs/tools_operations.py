@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import anyio
-
 from jobs.world import Refused, World, acts, reads, writes
 
 

@@ -199,10 +199,15 @@ class Shop(World):
         return self._settled(replace(order, status="exchange requested"))
 
     @acts
-    async def return_delivered_order_items(self, order_id: str, item_ids: list[str], payment_method_id: str) -> Order:
+    async def return_delivered_order_items(
+        self, order_id: str, item_ids: list[str], payment_method_id: str
+    ) -> Order:
         """Ask to give items back; the money goes where it came from, or on a gift card."""
         order = self._order(order_id, "delivered")
-        if payment_method_id != order.payment_history[0].payment_method_id and "gift" not in payment_method_id:
+        if (
+            payment_method_id != order.payment_history[0].payment_method_id
+            and "gift" not in payment_method_id
+        ):
             raise Refused("payment method should be either the original payment method or a gift card")
         status = "return requested"
         return self._settled(replace(order, status=status, return_payment_method_id=payment_method_id))

@@ -58,7 +58,9 @@ class World:
         """Its public methods, as tools."""
         found = [getattr(self, name) for name in dir(type(self)) if name != "tools"]
         return [
-            tool(effect=method.effect, **method.options)(method) for method in found if hasattr(method, "effect")
+            tool(effect=method.effect, **method.options)(method)
+            for method in found
+            if hasattr(method, "effect")
         ]
 
 
