@@ -16,11 +16,13 @@ from typing import Any
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.policies import Budget
 from ..policies.retry import wait_before
 from ..registry.tools import Tool, result_schema
 from ..registry.values import copy_plain
 from . import events as e
 from .admission import admit, refused
+from .budget import affordable, release, reserve
 from .events import Outcome, Path, path_text
 from .replanning import patch_decided
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
@@ -49,6 +51,7 @@ __all__ = [
 
 
 _OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
+_NOTHING_HELD = Budget()
 
 
 # ---------------------------------------------------------------------------------------------- calls are admitted
@@ -58,22 +61,39 @@ def make_room(state: State) -> None:
     """Start calls while there is room: those to be tried again first, then the lanes in turn."""
     limit = state.policies.limits.run
     while state.live < limit and (state.again or state.lanes) and not state.stopping:
-        if state.again:
-            if not _within_budget(state):
-                return
-            active = state.again.popleft()
+        active = _next_again(state) if state.again else None
+        if active is not None:
             if _take(state, active.tool.name, active):
                 _go_on(state, active)
-            continue
-        lane = state.lanes.popleft()
-        if lane.next >= lane.size:
-            _pass_on(state, lane)
-        elif lane.undoes is None and lane.node.code.block is not None:
-            _open_next(state, lane)
-        elif _take(state, _tool_of(lane).name, lane):
-            _start_next(state, lane, _tool_of(lane))
-            if lane.next < lane.size and not lane.serial:
-                state.lanes.append(lane)
+        elif not state.lanes or not _advance_lane(state, state.lanes.popleft()):
+            return
+
+
+def _next_again(state: State) -> Active | None:
+    """The first of those to be tried again that is within budget."""
+    for _ in range(len(state.again)):
+        active = state.again.popleft()
+        if affordable(state, active.tool, active.path):
+            return active
+        state.again.append(active)
+    return None
+
+
+def _advance_lane(state: State, lane: Lane) -> bool:
+    """Start a lane's next item; False where it must wait for what others hold of the budget."""
+    before = lane.next
+    if before >= lane.size:
+        _pass_on(state, lane)
+    elif lane.undoes is None and lane.node.code.block is not None:
+        _open_next(state, lane)
+    elif _take(state, _tool_of(lane).name, lane):
+        _start_next(state, lane, _tool_of(lane))
+        if lane.next == before:
+            state.lanes.appendleft(lane)
+            return False
+        if lane.next < lane.size and not lane.serial:
+            state.lanes.append(lane)
+    return True
 
 
 def _tool_of(lane: Lane) -> Tool:
@@ -95,23 +115,13 @@ def _open_next(state: State, lane: Lane) -> None:
         state.lanes.append(lane)
 
 
-def _within_budget(state: State) -> bool:
-    most = state.policies.budget.tool_calls
-    if most is None or state.tool_calls < most:
-        return True
-    state.stopping = "budget"
-    for tag in [tag for tag, command in state.open.items() if isinstance(command, Sleep)]:
-        del state.open[tag]
-    return False
-
-
 def _go_on(state: State, active: Active) -> None:
     """Room for a call that waited: for its next attempt, or for a person's yes."""
     failure = admit(state, active.tool, active.args)  # on resume, the principal may hold less than before
     if failure is not None:
         give(state, active.path, Write(e.CallSettled, (active.path, 0, _FAILED, None, failure, active.args)))
         return
-    state.tool_calls += 1
+    reserve(state, active.tool, active.path)
     if active.admitted:
         _perform(state, active)
     else:
@@ -175,7 +185,7 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
     if failure is None:
         if tool.answered_by == "person":
             _put_question(state, lane, index, tool, args)
-        elif _within_budget(state):
+        elif affordable(state, tool, path):
             _approve_or_admit(state, lane, index, tool, args)
         else:
             lane.next = index
@@ -218,7 +228,7 @@ def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, args: di
         state.calls[path] = active
         _ask(state, "call", active, ("approve", "reject"), {"reason": why})
         return
-    state.tool_calls += 1
+    reserve(state, tool, path)
     give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key)))
 
 
@@ -282,8 +292,9 @@ def _perform(state: State, active: Active) -> None:
     active.started = False
     tool = active.tool
     timeout = state.policies.tool_timeout if tool.timeout_unset else tool.timeout
+    held = state.held.get(active.path, _NOTHING_HELD)
     call = Call(
-        state.run, active.path, tool, active.args, active.key, active.attempt, timeout, state.principal
+        state.run, active.path, tool, active.args, active.key, active.attempt, timeout, state.principal, held
     )
     give(state, active.path, Perform(call))
 
@@ -312,6 +323,8 @@ def _did_not_act(state: State, active: Active) -> None:
 def call_settled(state: State, event: e.CallSettled) -> None:
     """An attempt ended, or a call was refused before there was one."""
     del state.open[event.path]
+    if event.outcome is not Outcome.CANCELLED:
+        release(state, event.path, event.usage)
     active = state.calls.pop(event.path, None)
     if active is None:
         lane, index = lane_item(state, event.path)
@@ -339,7 +352,8 @@ def call_settled(state: State, event: e.CallSettled) -> None:
 def _once_more(state: State, active: Active) -> None:
     """The process let go of this call, or lost it, and it may be repeated: it does not count as an attempt."""
     state.calls[active.path] = active
-    state.tool_calls -= 1
+    if active.path not in state.held:
+        state.tool_calls -= 1
     active.attempt -= 1
     state.again.append(active)
 

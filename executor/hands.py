@@ -262,6 +262,7 @@ def _context(call: Call, used: Counter[str]) -> ToolContext:
         idempotency_key=call.key,
         principal=call.principal,
         timeout=call.timeout,
+        model_calls=call.budget.model_calls,
         count=used.update,
     )
 

@@ -163,7 +163,7 @@ def _undone(state: State) -> str:
 def _stopped_message(state: State) -> str:
     left = sum(1 for n in state.nodes.values() if n.outcome is None or n.outcome is _BLOCKED)
     if state.stopping == "budget":
-        return f"the budget of {state.policies.budget.tool_calls} tool calls is used up; {left} steps were not finished"
+        return f"the budget of {state.short} is used up; {left} steps were not finished"
     return f"{state.gave_up or 'the run was stopped'}; {left} steps were not finished"
 
 

@@ -23,6 +23,7 @@ from ..planner.requests import Proposal, ReplanRequest
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.policies import Budget
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, to_plain
@@ -70,6 +71,7 @@ _LOG = logging.getLogger("foreplan")
 _BREATH = 0.005
 """Seconds of busy loop after which tool threads get the interpreter for `_PAUSE` (measured: a hop waited up to 70 s)."""
 _PAUSE = 0.00005
+_UNUSED = {"model_calls": 0, "tool_calls": 0}
 
 
 class Runtime:
@@ -224,7 +226,7 @@ class Runtime:
         """One attempt: enter, started, perform, settled. Exactly one terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
-            self._settle(call, Result(Outcome.FAILED, None, refusal))
+            self._settle(call, Result(Outcome.FAILED, None, refusal, _UNUSED if call.budget != Budget() else None))
             return
         begun = False
         try:

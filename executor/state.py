@@ -14,7 +14,7 @@ from ..planner.plan import Patch, Plan
 from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
 from ..policies.permissions import ANYONE, Principal
-from ..policies.policies import Policies
+from ..policies.policies import Budget, Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .events import DecisionAsked, Event, Outcome, Path, RunClosed
@@ -55,6 +55,8 @@ class Call(NamedTuple):
     attempt: int
     timeout: float | None
     principal: Principal
+    budget: Budget = Budget()
+    """What it may use besides itself: calls of a sub-plan, questions to a model."""
 
 
 class Write(NamedTuple):
@@ -340,6 +342,10 @@ class State:
         """Calls of tools that act, by tool and digest of the arguments: which paths made it, and may have had effect."""
         self.tool_calls = 0
         self.model_calls = 0
+        self.held: dict[Path, Budget] = {}
+        """What calls under way hold of the budget besides themselves; it is in the two counts above."""
+        self.short = ""
+        """What the budget is short of, once that stops the run."""
         # what is asked of the world and not yet answered
         self.open: dict[Hashable, Command] = {}
         self.given: list[Command] = []

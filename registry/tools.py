@@ -79,8 +79,9 @@ class ToolContext:
     """What the engine tells a tool about the call; a tool gets it by annotating a parameter with this type.
 
     `idempotency_key` is the same for every attempt of one call, also after a resume: hand it to services that can
-    de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run. `count` adds to
-    what the attempt used, as `{"model_calls": 1, "input_tokens": 812}`: model calls count against the budget.
+    de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run. `model_calls` is
+    how many questions to a model it may ask (None: no bound); `count` adds to what it used, as
+    `{"model_calls": 1, "input_tokens": 812}`.
     """
 
     run_id: str = ""
@@ -90,6 +91,7 @@ class ToolContext:
     principal: Principal = ANYONE
     timeout: float | None = None
     note: Callable[[str], None] = _unnoted
+    model_calls: int | None = None
     count: Callable[[Mapping[str, int]], None] = _uncounted
 
     @property
@@ -130,8 +132,10 @@ class Tool(Generic[F]):
     requires_approval: ApprovalNeed = False
     result_from: tuple[str, ...] = ()
     """Arguments that say what the result is, of which one is given: a JSON Schema, or a list to choose from."""
-    model_calls: int = 0
-    """The most questions that one attempt asks of a model: so many are reserved from the budget of the run."""
+    model_calls: int | None = 0
+    """The most questions that one attempt asks of a model, None for no bound: reserved from the budget of the run."""
+    tool_calls: int | None = 0
+    """The most calls of other tools that one attempt makes, if it is a plan; None for no bound."""
     answered_by: AnsweredBy = "code"
     """Who gives the result: the code of the tool, or a person who is asked."""
     is_async: bool = False
@@ -198,8 +202,8 @@ class Tool(Generic[F]):
             model_calls=contract.get("model_calls", 0),
             origin="a recorded contract",
         )
-        answers = contract.get("answered_by", "code")
-        return dataclasses.replace(made, recorded_source=contract["source"], answered_by=answers)
+        said = {name: contract[name] for name in ("answered_by", "tool_calls") if name in contract}
+        return dataclasses.replace(made, recorded_source=contract["source"], **said)
 
     def __post_init__(self) -> None:
         for attribute in functools.WRAPPER_ASSIGNMENTS:
@@ -228,10 +232,11 @@ class Tool(Generic[F]):
 
     def contract(self) -> dict[str, Json]:
         """What an approval binds, as fresh plain JSON. `timeout` is "policy" where the tool states none."""
-        said = {
-            "result_from": list(self.result_from),
-            "model_calls": self.model_calls,
-            "answered_by": "" if self.answered_by == "code" else self.answered_by,
+        said: dict[str, tuple[Json, Json]] = {
+            "result_from": (list(self.result_from), []),
+            "model_calls": (self.model_calls, 0),
+            "tool_calls": (self.tool_calls, 0),
+            "answered_by": (self.answered_by, "code"),
         }
         return {
             "name": self.name,
@@ -245,7 +250,7 @@ class Tool(Generic[F]):
             "requires_approval": self.requires_approval,
             "soft_failure": None if self.soft_failure is None else self.soft_failure.text,
             "source": self.source_digest,
-            **{name: value for name, value in said.items() if value},
+            **{name: value for name, (value, usual) in said.items() if value != usual},
         }
 
     @functools.cached_property
@@ -321,7 +326,7 @@ def tool(
     soft_failure: str | None = None,
     requires_approval: ApprovalNeed = False,
     result_from: Iterable[str] | str = (),
-    model_calls: int = 0,
+    model_calls: int | None = 0,
 ) -> Callable[[Callable[P, R]], Tool[Callable[P, R]]]: ...
 
 
@@ -337,7 +342,7 @@ def tool(
     soft_failure       expression over `result`: where it is true or a text, the answer is a failure
     requires_approval  True, or "each" to ask at every call
     result_from        name of the argument that holds the JSON Schema of the result (or a list to choose from)
-    model_calls        the most questions that one attempt asks of a model
+    model_calls        the most questions that one attempt asks of a model; None: no bound
     """
     if function is None:
         _check_options(options)
@@ -409,7 +414,7 @@ def _assembled(
     soft_failure: str | None = None,
     requires_approval: ApprovalNeed = False,
     result_from: Iterable[str] | str = (),
-    model_calls: int = 0,
+    model_calls: int | None = 0,
 ) -> Tool:
     _checked_name(name)
     takes = _schema(input_schema, f"the input schema of tool {name!r}", closed=True)
@@ -573,9 +578,11 @@ def _result_from(names: object, takes: Schema, name: str) -> tuple[str, ...]:
     return found
 
 
-def _model_calls(most: object, name: str) -> int:
+def _model_calls(most: object, name: str) -> int | None:
+    if most is None:
+        return None
     if isinstance(most, bool) or not isinstance(most, int) or most < 0:
-        raise ToolRefused(f"model_calls of tool {name!r} is {shorten(repr(most), 40)}; it is a number from 0")
+        raise ToolRefused(f"model_calls of tool {name!r} is {shorten(repr(most), 40)}; it is a number from 0, or None")
     return most
 
 
