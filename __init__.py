@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
+    from .planner.models.extract import extract_with
     from .planner.plan import Patch, Plan, Step
     from .planner.planners import FunctionPlanner, StaticPlanner
     from .planner.reviewing import diff, review
@@ -61,6 +62,7 @@ __all__ = [
     "ask",
     "check",
     "diff",
+    "extract_with",
     "review",
     "tool",
 ]
@@ -74,6 +76,7 @@ _HOMES = {
     "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
+    "planner.models.extract": ("extract_with",),
     "planner.plan": ("Patch", "Plan", "Step"),
     "planner.planners": ("FunctionPlanner", "StaticPlanner"),
     "planner.reviewing": ("diff", "review"),

@@ -47,7 +47,12 @@ async def test_a_run_waits_for_an_answer_and_goes_on_with_it() -> None:
     then = {"id": "then", "tool": "paint", "args": {"colour": {"$": "which"}}}
     run = await asks.run(plan_of(step(), then))
     [asked] = run.waiting
-    assert (run.state, asked.id, asked.about, asked.options) == ("waiting", "which:ask:0", "ask", ("answer", "refuse"))
+    assert (run.state, asked.id, asked.about, asked.options) == (
+        "waiting",
+        "which:ask:0",
+        "ask",
+        ("answer", "refuse"),
+    )
     assert asked.question["args"] == WORDS
     assert asked.question["schema"] == {"enum": ["red", "blue"]}
     end = await asks.resume(run.id, decisions={asked.id: Answer("answer", "ada", "blue")})
@@ -70,7 +75,9 @@ async def test_an_answer_that_is_no_option_is_refused_and_the_question_stays(val
 async def test_a_form_is_filled_in_as_its_schema_says(value: Any) -> None:
     """The schema of the argument is the type of the result, read closed; NaN is no JSON."""
     asks = engine()
-    run = await asks.run(plan_of(step("terms", {"question": "What was agreed?", "schema": FORM, "data": {"order": 7}})))
+    run = await asks.run(
+        plan_of(step("terms", {"question": "What was agreed?", "schema": FORM, "data": {"order": 7}}))
+    )
     with pytest.raises(BadInput):
         await asks.resume(run.id, decisions={"terms:ask:0": Answer("answer", "ada", value)})
     end = await asks.resume(run.id, decisions={"terms:ask:0": Answer("answer", "ada", {"days": 30})})
@@ -130,7 +137,9 @@ async def test_what_cannot_be_asked_fails_before_anyone_is_asked() -> None:
         {"schema": {"$ref": "https://example.com/schema.json"}},
         {"schema": {"type": "string", "pattern": "(a+)+$"}},
     ]
-    run = await engine().run(plan_of(*(step(f"q{n}", {"question": "?", **args}) for n, args in enumerate(wrong))))
+    run = await engine().run(
+        plan_of(*(step(f"q{n}", {"question": "?", **args}) for n, args in enumerate(wrong)))
+    )
     assert (run.state, run.waiting) == ("failed", ())
     assert {failure.kind for _, failure in run.failures} == {Kind.BAD_ARGS}
     assert len(run.failures) == len(wrong)
@@ -155,7 +164,12 @@ async def test_a_run_with_questions_can_be_shown_without_its_tools() -> None:
 
 def test_a_cut_at_any_event_leads_to_the_same_end() -> None:
     """Replaying any prefix, answering what is open, and going on ends in the same values; nobody is asked twice."""
-    group = {"id": "walls", "each": [1, 2], "steps": [step(), step("back", WORDS, after=["which"])], "output": {"$": "back"}}
+    group = {
+        "id": "walls",
+        "each": [1, 2],
+        "steps": [step(), step("back", WORDS, after=["which"])],
+        "output": {"$": "back"},
+    }
     plan = plan_of(group, {"id": "then", "tool": "paint", "args": {"colour": {"$": "walls[0]"}}})
     journal = MemoryJournal()
 

@@ -50,12 +50,16 @@ def shown(decision: DecisionAsked) -> str:
         ("3", ["1", "2", "3"], "3"),
     ],
 )
-def test_an_option_is_named_by_its_number_or_as_it_is_written(said: str, options: list[Any], expected: Any) -> None:
+def test_an_option_is_named_by_its_number_or_as_it_is_written(
+    said: str, options: list[Any], expected: Any
+) -> None:
     """The answer is the text or the id."""
     assert read_reply(said, asked(options=options)) == expected
 
 
-@pytest.mark.parametrize(("said", "options"), [("0", ["a"]), ("2", ["a"]), ("b", ["a"]), ("1", [2, 1]), ("#0", ["a"])])
+@pytest.mark.parametrize(
+    ("said", "options"), [("0", ["a"]), ("2", ["a"]), ("b", ["a"]), ("1", [2, 1]), ("#0", ["a"])]
+)
 def test_what_names_no_option_or_two_is_asked_again(said: str, options: list[Any]) -> None:
     """Nothing is guessed."""
     with pytest.raises(BadInput, match=r"type|write"):
@@ -95,5 +99,7 @@ def test_an_answer_can_be_given_later(shell: Shell) -> None:
     assert (said.code, "--decide colour:ask:0=answer:JSON" in said.err) == (3, True)
     wrong = shell.here("resume", "last", *there, "--by", "ada", "--decide", 'colour:ask:0=answer:"green"')
     assert (wrong.code, "colour:ask:0" in wrong.err) == (2, True)
-    right = shell.here("resume", "last", *there, "--by", "ada", "--json", "--decide", 'colour:ask:0=answer:"red"')
+    right = shell.here(
+        "resume", "last", *there, "--by", "ada", "--json", "--decide", 'colour:ask:0=answer:"red"'
+    )
     assert (right.code, right.document["output"]) == (0, "red")

@@ -84,7 +84,11 @@ async def test_a_result_is_held_against_the_schema_in_the_arguments() -> None:
     assert (await outcome(form=FORM, value={"n": 1}))["a"] == {"n": 1}
     for value in ({"n": "1"}, {"n": 1, "more": 2}, None):
         [(_, failure)] = (await outcome(form=FORM, value=value)).failures
-        assert (failure.kind, failure.code, failure.happened) == (Kind.BUSINESS, "invalid_result", Happened.YES)
+        assert (failure.kind, failure.code, failure.happened) == (
+            Kind.BUSINESS,
+            "invalid_result",
+            Happened.YES,
+        )
 
 
 @pytest.mark.anyio
