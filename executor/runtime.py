@@ -106,11 +106,15 @@ class Runtime:
 
     def stamp(self) -> tuple[int, float, float]:
         """Place, time and die of the next event; time never runs backwards."""
-        state, now = self.state, self._clock()
-        return state.seq + 1, now if now > state.at else state.at, self._dice()
+        return self.state.seq + 1, self._now(), self._dice()
 
     def _now(self) -> float:
-        return max(self.state.at, self._clock())
+        """The time, never before that of the last event; where the host's clock raises, it stands still."""
+        try:
+            return max(self.state.at, self._clock())
+        except Exception:
+            _LOG.exception("`clock` raised, so time stands still for run %r", self.state.run)
+            return self.state.at
 
     def _expired(self) -> bool:
         """Whether the approval of this run has come to its end."""
@@ -148,6 +152,7 @@ class Runtime:
     def cancel(self) -> None:
         """Stop the run for good: calls under way are cancelled, then the run closes as stopped(cancelled)."""
         self._cancelled = True
+        self._letting_go = True
         self._over.set()
 
     def release(self) -> None:

@@ -84,6 +84,37 @@ async def test_a_watch_that_raises_is_told_of_once_and_the_run_goes_on(
     assert "goes on without it" in caplog.text
 
 
+@pytest.mark.anyio
+async def test_a_clock_that_raises_in_mid_run_stands_still(caplog: pytest.LogCaptureFixture) -> None:
+    """Effects that are under way keep their journal."""
+    times = [1e9] * 8
+
+    def clock() -> float:
+        return times.pop()
+
+    run = await Engine([double], clock=clock).run(DOUBLE)
+    assert (run.state, run["d"]) == ("done", [2, 4])
+    assert "time stands still" in caplog.text
+
+
+@pytest.mark.anyio
+async def test_a_run_that_is_cancelled_from_within_starts_nothing_more() -> None:
+    """By one of its own tools: what is settled stays, the next step does not begin."""
+    ended: list[int] = []
+
+    @tool(effect=READS)
+    async def stop(x: int) -> int:
+        """Ends its own run."""
+        ended.append(x)
+        engine.cancel("r")
+        return x
+
+    engine = Engine([stop])
+    one = {"id": "a", "tool": "stop", "args": {"x": 1}}
+    run = await engine.run(plan_of(one, {"id": "b", "tool": "stop", "args": {"x": {"$": "a"}}}), run_id="r")
+    assert (run.state, run.reason, run["a"], ended) == ("stopped", "cancelled", 1, [1])
+
+
 async def _raises(question: DecisionAsked) -> Answer:
     raise RuntimeError("nobody is there")
 

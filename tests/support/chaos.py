@@ -192,6 +192,10 @@ def _step(draw: st.DrawFn, shape: Shape, count: Iterator[int]) -> dict[str, Any]
     if kind == "value":
         step["value"] = draw(_number(shape, item))
     elif kind == "group":
+        if item != shape.item and draw(st.integers(0, 3)) == 0:
+            step["until"] = draw(
+                st.sampled_from([{"$": "result is None"}, {"$": "result == 3"}, {"$": "result.x"}])
+            )
         step["steps"] = draw(_steps(Shape(shape.visible, item, shape.depth + 1), count, most=3))
         if draw(st.integers(0, 3)):
             last = step["steps"][-1]["id"]
