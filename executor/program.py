@@ -23,10 +23,12 @@ class Block:
 
     __slots__ = ("codes", "dependants")
 
-    def __init__(self, steps: Iterable[Step], tools: Mapping[str, Tool], first: Mapping[str, str]) -> None:
+    def __init__(
+        self, steps: Iterable[Step], tools: Mapping[str, Tool], first: Mapping[str, str], many: bool = False
+    ) -> None:
         found = list(steps)
         known = frozenset(step.id for step in found)
-        self.codes = {step.id: Code(step, tools, first, known) for step in found}
+        self.codes = {step.id: Code(step, tools, first, known, many) for step in found}
         self.dependants: dict[str, list[str]] = {id_: [] for id_ in self.codes}
         for code in self.codes.values():
             for need in code.needs:
@@ -36,7 +38,7 @@ class Block:
 class Code:
     """One step, compiled.
 
-    `needs` are the steps of its block it waits for; `names` is every free name in it, steps inside a group included.
+    `many`: it stands in a group that runs for each of a list. `needs` are the steps of its block it waits for; `names` is every free name in it, steps inside a group included.
     """
 
     __slots__ = (
@@ -64,14 +66,19 @@ class Code:
     )
 
     def __init__(
-        self, step: Step, tools: Mapping[str, Tool], first: Mapping[str, str], known: frozenset[str]
+        self,
+        step: Step,
+        tools: Mapping[str, Tool],
+        first: Mapping[str, str],
+        known: frozenset[str],
+        many: bool = False,
     ) -> None:
         self.step = step
         self.id = step.id
         self.lineage = first.get(step.id, step.id)
         self.tool: Tool | None = tools[step.tool] if step.tool is not None else None
-        self.block = Block(step.steps, tools, {}) if step.steps is not None else None
-        self.asks = self.tool is not None and asks_at_call(step, self.tool)
+        self.block = Block(step.steps, tools, {}, many or step.has("each")) if step.steps is not None else None
+        self.asks = self.tool is not None and asks_at_call(step, self.tool, many=many)
         self.item = step.item_name
         self.on_failure: OnFailure = step.on_failure
         self.serial = step.repeats

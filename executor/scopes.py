@@ -53,7 +53,7 @@ def items_of(state: State, node: Node) -> list[Any] | None:
     each = node.code.each
     if each is None:
         return None
-    items = evaluated(state, node, each, where="`each`: ")
+    items = evaluated(state, node, each, _NOTHING, where="`each`: ")  # `item` is still that of a group around
     if not isinstance(items, list):
         raise _not_a(node, "`each` needs a list", items, each, "each_not_list")
     return items

@@ -221,15 +221,17 @@ def patch_needs_approval(patch: Patch, registry: Registry, policies: Policies) -
     return approval_needed([registry[name] for name in names], policies)
 
 
-def asks_at_call(step: Step, tool: Tool) -> bool:
+def asks_at_call(step: Step, tool: Tool, *, many: bool = False) -> bool:
     """Whether a person is asked at the call, whatever was approved before.
 
     The approval of a plan covers a tool with `requires_approval=True` only where every argument is a literal: until
-    arguments are labelled, all of them count as protected.
+    arguments are labelled, all of them count as protected. `many`: a group around the step runs for each of a list.
     """
     if tool.requires_approval == "each":
         return True
-    return tool.requires_approval is True and (step.has("each") or not compile_template(step.args).literal)
+    if tool.requires_approval is not True:
+        return False
+    return many or step.has("each") or step.next is not None or not compile_template(step.args).literal
 
 
 def covers(scope: str, patch: Patch, registry: Registry, plan: Plan) -> bool:

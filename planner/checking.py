@@ -11,6 +11,7 @@ one with 10,000 faults, because only so many unknown names are compared with wha
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise, takewhile
@@ -192,7 +193,8 @@ def _shape(step: Step, pointer: str) -> Findings:
     if not calls and step.args:
         message = f"the step {quoted(step.id)} has arguments but no tool to give them to"
         yield finding("args_without_tool", f"{pointer}/args", message)
-    for field in () if calls else ("until", "undo"):
+    fails_over = step.steps is not None and step.has("each")  # a group may, over its items: the next until one is enough
+    for field in () if calls else ("undo", "next") if fails_over else ("undo", "next", "until"):
         if step.has(field):
             message = f"`{field}` belongs to the call of a tool, and {quoted(step.id)} calls none"
             yield finding("no_call", f"{pointer}/{field}", message)
@@ -216,7 +218,7 @@ def _repeat(step: Step, pointer: str) -> Findings:
     """`next`, `every` and `max`, and whether they say how often and how quickly."""
     if not step.repeats:
         for field in ("next", "every", "max"):
-            if step.has(field):
+            if step.has(field) and (field != "next" or step.tool is not None):
                 message = f"`{field}` is for a call that is repeated, and {quoted(step.id)} has no `until`"
                 yield finding("without_until", f"{pointer}/{field}", message)
         return
@@ -225,7 +227,7 @@ def _repeat(step: Step, pointer: str) -> Findings:
         yield finding("bad_every", f"{pointer}/every", message)
     if step.has("each"):
         if step.max is not None:
-            message = f"with `each` the calls of {quoted(step.id)} are bounded by the list; leave `max` out"
+            message = f"with `each` the list bounds how often {quoted(step.id)} is tried; leave `max` out"
             yield finding("bad_max", f"{pointer}/max", message)
     elif step.max is None:
         message = f"{quoted(step.id)} repeats its call without a bound: say `max`, the most calls it makes"
@@ -401,13 +403,19 @@ def _reads_skipped(
         text = spot.expression.text
         for name in sorted(spot.expression.names & nullable.keys()):
             source = nullable[name]
-            if name in asked or (source.has("when") and source.when in conditions) or f"{name} is " in text or text.strip() == name:
+            if name in asked or (source.has("when") and source.when in conditions) or _asks_about(name, text):
                 continue
             why = "may be skipped" if source.has("when") else "may fail and be skipped"
             then = "what reads it is skipped then" if reader is not None else "the output has no value then"
             message = f"the step {quoted(name)} {why}; {then}"
             hint = f"{text} if {name} is not None else None"
             yield finding("may_be_skipped", spot.pointer, message, hint if len(hint) <= 200 else "")
+
+
+def _asks_about(name: str, text: str) -> bool:
+    """Whether an expression is only this name, or looks whether it is there: `x is None`, `x or []`, `not x`."""
+    asked = re.compile(rf"(?<![\w.]){re.escape(name)} (?:is|or|and|==|!=) |\bnot {re.escape(name)}\b")
+    return text.strip() == name or asked.search(text) is not None
 
 
 def _constants(study: Study, known: Known) -> Findings:
@@ -470,7 +478,7 @@ def _tools(study: Study) -> Findings:
             if tool is not None:
                 place = f"{pointer}/args" if step.has("args") else pointer
                 yield from _arguments(study, tool, step.args, site.parts.get("args"), place)
-                yield from _repeated(study, site, tool)
+                yield from _next(study, site, tool)
         if step.undo is not None:
             taken_back = yield from _named_tool(study, step.undo.tool, f"{pointer}/undo/tool", denied)
             if taken_back is not None:
@@ -497,22 +505,27 @@ def _named_tool(
     return tool
 
 
-def _repeated(study: Study, site: Site, tool: Tool) -> Findings:
+def _next(study: Study, site: Site, tool: Tool) -> Findings:
     """A call that is repeated: what `next` changes, and whether it may be repeated at all."""
-    step, parts = site.step, site.parts
+    step, part = site.step, site.parts.get("next")
     if not step.repeats:
         return
-    if "next" in parts:
-        yield from _arguments(study, tool, parts["next"].template, parts["next"], parts["next"].pointer, whole=False)
-    fresh = _changing(parts.get("next"), {"result"}) | _changing(parts.get("args"), _item_of(step))
+    if part is not None:
+        yield from _arguments(study, tool, part.template, part, part.pointer, whole=False)
+    fresh = _changing(part, {"result"}) or _changing(site.parts.get("args"), _item_of(step))
     if tool.effect is Effect.ACTS and not fresh:
         move = "name the item in an argument" if step.has("each") else "let `next` change an argument by `result`"
         message = f"{quoted(tool.name)} acts, so it is not called again with the same arguments; {move}"
         yield finding("repeats_effect", f"{site.pointer}/until", message)
-    until = parts.get("until")
-    if until is not None and until.sound and not until.names & {"result", *_item_of(step)}:
-        message = "`until` does not look at `result`, so it says the same after every call"
-        yield finding("until_never_changes", until.pointer, message)
+
+
+def _until(study: Study) -> Findings:
+    """Conditions that no result changes."""
+    for site in study.sites:
+        part = site.parts.get("until")
+        if part is not None and part.sound and part.names.isdisjoint({"result", *_item_of(site.step)}):
+            message = "`until` does not look at `result`, so it says the same after every call"
+            yield finding("until_never_changes", part.pointer, message)
 
 
 def _changing(part: Part | None, names: set[str]) -> bool:
@@ -712,6 +725,7 @@ _RULES: tuple[Callable[[Study], Findings], ...] = (
     _tools,
     _conditions,
     _skipped,
+    _until,
     _without_output,
     _unused,
     _unordered,

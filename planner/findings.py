@@ -174,6 +174,11 @@ CODES: dict[str, CodeDoc] = {
     "wrong_argument": CodeDoc(
         "error", "A literal argument does not satisfy the tool's schema.", "Give a value that does."
     ),
+    "bad_result_schema": CodeDoc(
+        "error",
+        "The arguments that say what the result of a call is do not say it.",
+        "Give a JSON Schema, or a list to choose from.",
+    ),
     "permission": CodeDoc(
         "error", "The principal lacks a permission that the tool needs.", "Run as someone who holds it."
     ),
@@ -201,6 +206,20 @@ CODES: dict[str, CodeDoc] = {
     "unknown_field": CodeDoc("error", "The value has no such field.", "Use the name suggested."),
     "always_default": CodeDoc(
         "warning", "`.get()` asks for a field that is not declared.", "Use a declared field, or leave it out."
+    ),
+    "may_be_null": CodeDoc(
+        "warning", "A value that may be null is used as if it were not.", "Ask `x is not None` first."
+    ),
+    "never_equal": CodeDoc(
+        "warning", "A comparison always comes out the same.", "Compare values that can be equal."
+    ),
+    "looks_like_reference": CodeDoc(
+        "warning",
+        "A text looks like a reference of another language; it is passed on as it stands.",
+        "Write {$: expression}, or leave it where the text is meant.",
+    ),
+    "unknown_type": CodeDoc(
+        "info", "A tool does not describe what it gives, so what reads it is not checked.", "Declare an output schema."
     ),
     "item_outside_each": CodeDoc(
         "error", "The item or its index is named where there is none.", "Use it in `args`, `value` or `when`, or inside the group."

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.effect import Effect
+from ..policies.errors import SchemaRefused
 from ..policies.expressions import Expression, Template, compile_template
 from ..policies.permissions import ANYONE, Principal
 from ..registry.registry import Registry
 from ..registry.schema import Schema, compile_schema
-from ..registry.tools import Tool
-from .findings import Finding, quoted
+from ..registry.tools import Tool, result_schema
+from .findings import Finding, pointer_to, quoted
 from .graph import Graph
 from .inference import Effort, infer
 from .plan import Plan, Step
@@ -291,8 +292,26 @@ class Study:
                 result = self._infer_part(site.parts[field], own)
         if step.tool is not None:
             tool = self.tool(step)
-            result = ANY if tool is None else self.signature(tool).gives
+            result = ANY if tool is None else self._given(site, tool)
         return result
+
+    def _given(self, site: Site, tool: Tool) -> Type:
+        """The type of what a call gives; of some tools an argument says it."""
+        args, part = site.step.args, site.parts.get("args")
+        said = [name for name in tool.result_from if name in args]
+        computed = [spot for spot in part.spots.values() if spot.path[:1] in ((n,) for n in said)] if part else []
+        if not tool.result_from or (part is not None and not part.sound):
+            return self.signature(tool).gives
+        if computed:
+            return _choice(self.spot_types[computed[0].pointer]) if computed[0].path == (said[0],) else ANY
+        try:
+            values = {name: compile_template(args[name]).evaluate({}) for name in said}
+            stated = result_schema(tool, values)
+        except SchemaRefused as error:
+            where = f"{site.pointer}/args" if site.step.has("args") else site.pointer
+            self._note(finding("bad_result_schema", pointer_to(*said[:1], within=where) + error.pointer, str(error)))
+            return ANY
+        return self.signature(tool).gives if stated is None else type_of_schema(compile_schema(stated).normal.document)
 
     def _lifted(self, step: Step, result: Type) -> Type:
         if step.has("each"):
@@ -336,6 +355,14 @@ class Study:
         if isinstance(template, dict) and part.spots:
             return object_of({k: self._template_type(part, v, (*path, k)) for k, v in template.items()})
         return type_of_value(template)
+
+
+def _choice(options: Type) -> Type:
+    """What is chosen from a list that is not known yet: a text or a number in it, or an `id`."""
+    item = options.item if options.kinds == {"array"} else ANY
+    if item.kinds == {"object"}:
+        item = item.field("id") or ANY
+    return item if item.kinds <= {"string", "integer"} else ANY
 
 
 def _locals(part: Part, site: Site | None) -> set[str]:
