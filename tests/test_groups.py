@@ -6,9 +6,10 @@ from typing import Any
 
 import anyio
 import pytest
+from support.virtual import BACKENDS, now, run_virtual
+
 from foreplan import Effect, Engine, MemoryJournal, Plan, Policies, Run, ToolFailure, tool
 from foreplan.executor.events import CallStarted, Outcome
-from support.virtual import BACKENDS, now, run_virtual
 
 READS = Effect.READS
 done: list[str] = []
