@@ -299,7 +299,7 @@ class Study:
         """The type of what a call gives; of some tools an argument says it."""
         args, part = site.step.args, site.parts.get("args")
         said = [name for name in tool.result_from if name in args]
-        computed = [spot for spot in part.spots.values() if spot.path[:1] in ((n,) for n in said)] if part else []
+        computed = [spot for spot in part.spots.values() if spot.path[0] in said] if part else []
         if not tool.result_from or (part is not None and not part.sound):
             return self.signature(tool).gives
         if computed:
