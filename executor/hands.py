@@ -130,7 +130,9 @@ class ToolHands:
         try:
             with scope:
                 value = await (
-                    call.tool.invoke(call.args, _context(call, used)) if job is None else self._threads.wait(job)
+                    call.tool.invoke(call.args, _context(call, used))
+                    if job is None
+                    else self._threads.wait(job)
                 )
         except BaseException as raised:
             pressed = isinstance(raised, KeyboardInterrupt) and (job is None or raised is not job.error)

@@ -111,7 +111,8 @@ class Runtime:
     def _now(self) -> float:
         """The time, never before that of the last event; where the host's clock raises, it stands still."""
         try:
-            return max(self.state.at, self._clock())
+            now, at = self._clock(), self.state.at
+            return now if now > at else at
         except Exception:
             _LOG.exception("`clock` raised, so time stands still for run %r", self.state.run)
             return self.state.at
@@ -231,7 +232,9 @@ class Runtime:
         """One attempt: enter, started, perform, settled. Exactly one terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
-            self._settle(call, Result(Outcome.FAILED, None, refusal, _UNUSED if call.budget != Budget() else None))
+            self._settle(
+                call, Result(Outcome.FAILED, None, refusal, _UNUSED if call.budget != Budget() else None)
+            )
             return
         begun = False
         try:
