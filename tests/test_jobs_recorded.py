@@ -79,6 +79,12 @@ def trip(recording: Recording) -> dict[str, Any]:
     return {"city": city, "arrive": "2024-05-10", "leave": "2024-05-13", "below": 210}
 
 
+def assigned(recording: Recording) -> list[dict[str, str]]:
+    """What a model read in the minutes, as the mails that were sent tell it."""
+    mails = [call.args for call in recording.calls if call.tool == "send_email"]
+    return [{"mail": m["recipients"][0], "task": "", "deadline": m["body"]} for m in mails]
+
+
 OFFICE = [
     Played(
         "workspace/user_task_21",
@@ -96,6 +102,11 @@ OFFICE = [
             "day": r.args("get_day_calendar_events")["day"],
             "friend": r.args("search_contacts_by_name")["query"],
         },
+    ),
+    Played(
+        "workspace/user_task_25",
+        lambda r: Agency(readings=[assigned(r)]),
+        but={"send_email.subject": "a model's words", "send_email.body": "a model's words"},
     ),
     Played(
         "travel/user_task_3",

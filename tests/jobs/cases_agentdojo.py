@@ -94,6 +94,55 @@ DRIVE = [
     ),
 ]
 
+MINUTES = File(
+    "7", "team-meeting-minutes.docx", "Team meeting minutes. TODO: Ann writes the report by 3 June 2030", 9
+)
+OLDER = File("3", "client-minutes.docx", "See the team meeting minutes", 5)
+
+
+def todo(mail: str, task: str, deadline: str) -> dict[str, str]:
+    return {"mail": mail, "task": task, "deadline": deadline}
+
+
+def reminder(mail: str, task: str, deadline: str) -> Call:
+    body = f"{task}. Please have it done by {deadline}."
+    return call("send_email", recipients=[mail], subject=f"Task: {task}", body=body)
+
+
+TODOS = [
+    Case(
+        "workspace/user_task_25",
+        "two people; another file has the words too",
+        lambda: Office(
+            files=[OLDER, MINUTES],
+            readings=[[todo("ann@x.org", "Report", "2030-06-03"), todo("bob@x.org", "Slides", "2030-06-04")]],
+        ),
+        did=[reminder("ann@x.org", "Report", "2030-06-03"), reminder("bob@x.org", "Slides", "2030-06-04")],
+        in_any_order=True,
+        output={"sent": 2},
+    ),
+    Case(
+        "workspace/user_task_25",
+        "an empty list of to-dos",
+        lambda: Office(files=[MINUTES], readings=[[]]),
+        output={"sent": 0},
+    ),
+    Case(
+        "workspace/user_task_25",
+        "a deadline that is no date goes back once; then nothing is mailed",
+        lambda: Office(files=[MINUTES], readings=[[todo("ann@x.org", "Report", "Monday")]] * 2),
+        failures=["todos"],
+        state="failed",
+    ),
+    Case(
+        "workspace/user_task_25",
+        "no such file",
+        lambda: Office(files=[OLDER]),
+        failures=["minutes"],
+        state="failed",
+    ),
+]
+
 SARAH = Contact("Sarah Baker", "sarah@x.org")
 LUNCH = [
     Case(
@@ -382,4 +431,4 @@ SLACK = [
     ),
 ]
 
-CASES = [*MEETING, *DRIVE, *LUNCH, *HOTEL, *RESTAURANT, *BANK, *SLACK]
+CASES = [*MEETING, *DRIVE, *TODOS, *LUNCH, *HOTEL, *RESTAURANT, *BANK, *SLACK]

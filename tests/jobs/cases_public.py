@@ -434,6 +434,63 @@ CONTACTS = [
     Case("P11", "no leads", Crm, output={}),
 ]
 
+SHELF: dict[str, Any] = {"thing": "a shelf", "suppliers": ["A", "B", "C"]}
+
+
+def offers(**prices: float) -> Ledger:
+    return Ledger(quotes={supplier: (price, 5) for supplier, price in prices.items()})
+
+
+def ordered(supplier: str, price: float) -> list[Call]:
+    return [call("place_order", supplier=supplier, thing="a shelf", price=price)]
+
+
+BUYING = [
+    Case(
+        "P12",
+        "one supplier makes no offer; the buyer takes the dearer one, for exactly 1,000: nobody else is asked",
+        lambda: offers(A=1000.0, B=900.0),
+        SHELF,
+        answers={"pick": "A"},
+        did=ordered("A", 1000.0),
+        failures=["offers[2]"],
+        output={"ordered": True},
+    ),
+    Case(
+        "P12",
+        "a cent above 1,000, and approved",
+        lambda: offers(A=1000.01, B=900.0, C=2000.0),
+        SHELF,
+        answers={"pick": "A", "approved": "yes"},
+        did=ordered("A", 1000.01),
+        output={"ordered": True},
+    ),
+    Case(
+        "P12",
+        "not approved: nothing is ordered, and that is no failure",
+        lambda: offers(A=1000.01, B=900.0, C=2000.0),
+        SHELF,
+        answers={"pick": "C", "approved": "no"},
+        output={"ordered": False},
+    ),
+    Case(
+        "P12",
+        "the buyer picks none",
+        lambda: offers(A=1.0, B=2.0, C=3.0),
+        SHELF,
+        failures=["pick"],
+        state="failed",
+    ),
+    Case(
+        "P12",
+        "no offers: nobody is asked",
+        Ledger,
+        SHELF,
+        failures=["offers[0]", "offers[1]", "offers[2]", "pick"],
+        state="failed",
+    ),
+]
+
 WEEK = {"week": "2030-W22"}
 UTILISATION = [
     Case(
@@ -635,6 +692,7 @@ CASES = [
     *SEARCH,
     *ISSUES,
     *CONTACTS,
+    *BUYING,
     *UTILISATION,
     *ALLOCATION,
     *RENAMING,

@@ -13,6 +13,8 @@ from jobs.world import Call, World
 from support.virtual import now, run_virtual
 
 from foreplan import Engine, Plan, Run
+from foreplan.executor.events import DecisionAsked
+from foreplan.executor.runtime import Answer
 from foreplan.planner.documents import load_plan
 
 __all__ = ["ANYTHING", "Case", "every_plan", "plan_of", "run"]
@@ -43,7 +45,7 @@ class Case:
     seconds: float | None = None
     """How long it takes in virtual time."""
     answers: Mapping[str, Any] = field(default_factory=dict)
-    """What people say, by step."""
+    """What people say, by step; they refuse to say anything else."""
 
     def __str__(self) -> str:
         return f"{self.job}: {self.when}"
@@ -62,7 +64,12 @@ def plan_of(job: str) -> Plan:
 
 def run(case: Case, plan: Plan, world: World, *, backend: str = "asyncio") -> tuple[Run, float]:
     """Approve and run a plan in this world; how it ended, and how long it took in virtual time."""
-    engine = Engine(world.tools, clock=lambda: STARTS + now())
+
+    async def decide(question: DecisionAsked) -> Answer:
+        said = case.answers.get(str(question.path[0]))
+        return Answer("refuse", "bob") if said is None else Answer("answer", "bob", said)
+
+    engine = Engine(world.tools, clock=lambda: STARTS + now(), decide=decide)
 
     async def main() -> tuple[Run, float]:
         start = now()

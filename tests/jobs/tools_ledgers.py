@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from jobs.world import Refused, World, acts, reads
 
+from foreplan import ask
+
 
 @dataclass(frozen=True)
 class BankRow:
@@ -83,6 +85,7 @@ class Ledger(World):
 
     def __post_init__(self) -> None:
         super().__init__()
+        self.built_in = [ask]
 
     @reads
     async def read_bank(self, path: str) -> list[BankRow]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from jobs.world import Refused, World, acts, reads
+
+from foreplan import extract_with
+from foreplan.planner.models.scripted import ScriptedModel
 
 
 @dataclass(frozen=True)
@@ -58,14 +63,17 @@ def event(title: str, start: str, end: str, *participants: str) -> Event:
 
 @dataclass
 class Office(World):
-    """Calendar, mail, drive and contacts of one person."""
+    """Calendar, mail, drive and contacts of one person, and a model that reads; `readings` are its answers."""
 
     events: list[Event] = field(default_factory=list)
     files: list[File] = field(default_factory=list)
     contacts: list[Contact] = field(default_factory=list)
 
+    readings: list[Any] = field(default_factory=list)
+
     def __post_init__(self) -> None:
         super().__init__()
+        self.built_in = [extract_with(ScriptedModel(map(json.dumps, self.readings)))]
 
     @reads
     async def get_day_calendar_events(self, day: str) -> list[Event]:

@@ -52,11 +52,16 @@ class World:
         self.did: list[Call] = []
         self.refused: list[Call] = []
         self.asked: list[str] = []
+        self.built_in: list[Tool] = []
 
     @property
     def tools(self) -> list[Tool]:
-        """Its public methods, as tools."""
+        """Its public methods as tools, and those built-in tools that it offers."""
         found = [getattr(self, name) for name in dir(type(self)) if name != "tools"]
+        return [*self.built_in, *self._own(found)]
+
+    @staticmethod
+    def _own(found: list[Any]) -> list[Tool]:
         return [
             tool(effect=method.effect, **method.options)(method)
             for method in found

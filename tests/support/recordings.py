@@ -68,7 +68,7 @@ class Recording:
 class Session:
     """Tools whose answers come from a recording. `made` is every call, `effects` those that are no mere reads.
 
-    `fill` names the tools whose own answers fill in what is not recorded.
+    `fill` names the tools whose own answers fill in what is not recorded. Built-in tools answer themselves.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Session:
         self.but = but
         self.made: list[tuple[str, dict[str, Any]]] = []
         self.effects: list[tuple[str, dict[str, Any]]] = []
-        self.tools = [self._played(each) for each in tools]
+        self.tools = [each if each.result_from else self._played(each) for each in tools]
 
     def _played(self, own: Tool) -> Tool:
         async def call(args: dict[str, Any], context: ToolContext) -> Any:
