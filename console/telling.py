@@ -15,15 +15,16 @@ from ..executor import events as e
 from ..executor.events import DecisionAsked, Event, Outcome, RunState, path_text
 from ..executor.journal import RunLine
 from ..executor.run import Run, StepResult
+from ..planner.plan import Step
 from ..planner.reviewing import spell
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.text import count
 from .lines import (
     NAME,
     VALUE,
     block,
     clipped,
     columns,
-    count,
     heading,
     indented,
     joined,
@@ -88,7 +89,7 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     if run.message and run.state != "done":
         parts.append(block(run.message, limit=2000))
     parts += _titled(
-        "Steps", columns([_step(step, run) for step in run.steps.values()]) if run.steps else None
+        "Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None
     )
     parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)
     parts += _titled("Questions", questions(run.waiting, limit) if run.waiting else None)
@@ -120,13 +121,23 @@ def _titled(title: str, part: RenderableType | None) -> list[RenderableType]:
     return [] if part is None else [Text(), heading(title), indented(part)]
 
 
-def _step(step: StepResult, run: Run) -> list[RenderableType]:
+def _rows(run: Run) -> Iterator[tuple[StepResult, Step | None, int]]:
+    """Every step with what the plan says of it and how deep it stands; of a group with `each`, the group only."""
+    planned = {step.id: step for step in run.plan.every_step} if run.plan is not None else {}
+    waiting = [(step, 0) for step in reversed([*run.steps.values()])]
+    while waiting:
+        step, depth = waiting.pop()
+        yield step, planned.get(step.id), depth
+        waiting += [(inner, depth + 1) for inner in reversed([*step.steps.values()])]
+
+
+def _step(step: StepResult, planned: Step | None, depth: int) -> list[RenderableType]:
     style = "dim" if step.replaced else ""
-    planned = run.plan.by_id.get(step.id) if run.plan is not None else None
-    fans_out = planned is not None and planned.has("each")
+    fans_out = planned is not None and (planned.has("each") or planned.repeats)
+    what = "group" if planned is not None and planned.steps is not None else "value"
     return [
-        line(step.id, style, NAME),
-        line(step.tool or "value", style if step.tool else "dim", NAME),
+        line("  " * depth + step.id, style, NAME),
+        line(step.tool or what, style if step.tool else "dim", NAME),
         Text(step.outcome.value if step.outcome else "open", _OUTCOMES[step.outcome]),
         line("; ".join(_remarks(step, fans_out)), "dim", 200),
     ]
@@ -243,9 +254,7 @@ def _of_the_plan(
     yield block(args["question"], limit=limit).append_text(_source(sources.get("question")))
     if args.get("data") is not None:
         yield indented(
-            Text.assemble(
-                ("data = ", "dim"), value_text(args["data"], limit), _source(sources.get("data"))
-            )
+            Text.assemble(("data = ", "dim"), value_text(args["data"], limit), _source(sources.get("data")))
         )
     options = args.get("options")
     if options is None:
@@ -259,7 +268,10 @@ def _option(option: Any, limit: int | None) -> list[Text]:
     if not isinstance(option, dict):
         return [line(option, limit=VALUE), Text()]
     rest = {name: value for name, value in option.items() if name not in ("id", "label")}
-    told = [*([line(option["label"])] if "label" in option else []), *([Text(value_text(rest, limit))] if rest else [])]
+    told = [
+        *([line(option["label"])] if "label" in option else []),
+        *([Text(value_text(rest, limit))] if rest else []),
+    ]
     return [line(option["id"], limit=NAME), joined(told)]
 
 
@@ -289,20 +301,26 @@ def _patch(said: Mapping[str, Any], limit: int | None) -> Iterator[RenderableTyp
     patch = said.get("patch") or {}
     yield Text("the planner wants to change the plan beyond what was approved")
     for step in patch.get("add", []):
-        instead = f" in place of {plain(step['replaces'], NAME)}" if step.get("replaces") else ""
-        yield Text.assemble(
-            ("+ ", "green"),
-            line(step.get("id"), "bold", NAME),
-            "  ",
-            line(step.get("tool") or "value", limit=NAME),
-            instead,
-        )
-        for name, template in (step.get("args") or {}).items():
-            yield Text.assemble(
-                "    ", line(name, limit=NAME), (" = ", "dim"), clipped(spell(template), limit)
-            )
+        yield from _added(step, limit)
     for id_ in patch.get("drop", []):
         yield Text.assemble(("- ", "red"), line(id_, "bold", NAME))
+
+
+def _added(step: Mapping[str, Any], limit: int | None, depth: int = 0) -> Iterator[RenderableType]:
+    """A step of a patch, with all that says what it does; of a group, the steps inside too."""
+    instead = f" in place of {plain(step['replaces'], NAME)}" if step.get("replaces") else ""
+    what = "group" if step.get("steps") is not None else "value"
+    name = line(step.get("id"), "bold", NAME)
+    does = line(step.get("tool") or what, limit=NAME)
+    yield indented(Text.assemble(("+ ", "green"), name, "  ", does, instead), 4 * depth)
+    said = dict(step.get("args") or {}) | {f: step[f] for f in ("each", "when", "until", "next") if f in step}
+    if step.get("undo"):
+        said["undo"] = {str(step["undo"].get("tool")): step["undo"].get("args", {})}
+    for name_, template in said.items():
+        told = clipped(spell(template), limit)
+        yield indented(Text.assemble(line(name_, limit=NAME), (" = ", "dim"), told), 4 * depth + 4)
+    for inner in step.get("steps") or ():
+        yield from _added(inner, limit, depth + 1)
 
 
 # ---------------------------------------------------------------------------------------------- lists
