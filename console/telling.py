@@ -88,9 +88,7 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     parts: list[RenderableType] = [_verdict(run, took)]
     if run.message and run.state != "done":
         parts.append(block(run.message, limit=2000))
-    parts += _titled(
-        "Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None
-    )
+    parts += _titled("Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None)
     parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)
     parts += _titled("Questions", questions(run.waiting, limit) if run.waiting else None)
     parts += _titled("Output", _output(run, limit) if run.output is not None else None)

@@ -130,7 +130,9 @@ def _place(found: Finding) -> tuple[int, tuple[int, ...]]:
     match parts[:2]:
         case ["steps", number] if number.isdigit():
             ways = zip(parts[::2], parts[1::2], strict=False)
-            return 1, tuple(int(n) for _, n in takewhile(lambda way: way[0] == "steps" and way[1].isdigit(), ways))
+            return 1, tuple(
+                int(n) for _, n in takewhile(lambda way: way[0] == "steps" and way[1].isdigit(), ways)
+            )
         case ["output", *_]:
             return 2, ()
         case ["steps"]:
@@ -193,7 +195,9 @@ def _shape(step: Step, pointer: str) -> Findings:
     if not calls and step.args:
         message = f"the step {quoted(step.id)} has arguments but no tool to give them to"
         yield finding("args_without_tool", f"{pointer}/args", message)
-    fails_over = step.steps is not None and step.has("each")  # a group may, over its items: the next until one is enough
+    fails_over = step.steps is not None and step.has(
+        "each"
+    )  # a group may, over its items: the next until one is enough
     for field in () if calls else ("undo", "next") if fails_over else ("undo", "next", "until"):
         if step.has(field):
             message = f"`{field}` belongs to the call of a tool, and {quoted(step.id)} calls none"
@@ -208,9 +212,13 @@ def _group(site: Site) -> Findings:
             yield finding("output_without_steps", f"{site.pointer}/output", message)
         return
     if not step.steps:
-        yield finding("empty_group", f"{site.pointer}/steps", f"the group {quoted(step.id)} has no step inside")
+        yield finding(
+            "empty_group", f"{site.pointer}/steps", f"the group {quoted(step.id)} has no step inside"
+        )
     if sum(1 for _ in site.groups) == DEEPEST_GROUP:
-        message = f"groups stand in each other at most {DEEPEST_GROUP} deep, and {quoted(step.id)} is one deeper"
+        message = (
+            f"groups stand in each other at most {DEEPEST_GROUP} deep, and {quoted(step.id)} is one deeper"
+        )
         yield finding("groups_too_deep", f"{site.pointer}/steps", message)
 
 
@@ -300,14 +308,18 @@ def _busy(study: Study) -> set[Site]:
 
 def _without_output(study: Study) -> Findings:
     """Results of groups that give none, where they are used."""
-    silent = {s.id for s in study.sites if s.inner is not None and not s.step.has("output")} & study.steps.keys()
+    silent = {
+        s.id for s in study.sites if s.inner is not None and not s.step.has("output")
+    } & study.steps.keys()
     if not silent:
         return
     parts = [part for site in study.sites for part in site.parts.values()]
     for part in [*parts, *([study.output] if study.output is not None else [])]:
         for spot in part.spots.values():
             for name in sorted(spot.expression.names & silent):
-                message = f"the group {quoted(name)} has no `output`, so its result is always null; give it one"
+                message = (
+                    f"the group {quoted(name)} has no `output`, so its result is always null; give it one"
+                )
                 wait = f", or wait for it with `after: [{name}]`" if part.field != "output" else ""
                 yield finding("group_without_output", spot.pointer, message + wait)
 
@@ -398,7 +410,9 @@ def _skipped(study: Study) -> Findings:
 def _reads_skipped(
     part: Part, nullable: Mapping[str, Step], asked: set[str], reader: Site | None
 ) -> Findings:
-    conditions = [s.step.when for s in (reader, *reader.groups) if s.step.has("when")] if reader is not None else []
+    conditions = (
+        [s.step.when for s in (reader, *reader.groups) if s.step.has("when")] if reader is not None else []
+    )
     for spot in part.spots.values():
         text = spot.expression.text
         for name in sorted(spot.expression.names & nullable.keys()):
@@ -514,7 +528,11 @@ def _next(study: Study, site: Site, tool: Tool) -> Findings:
         yield from _arguments(study, tool, part.template, part, part.pointer, whole=False)
     fresh = _changing(part, {"result"}) or _changing(site.parts.get("args"), _item_of(step))
     if tool.effect is Effect.ACTS and not fresh:
-        move = "name the item in an argument" if step.has("each") else "let `next` change an argument by `result`"
+        move = (
+            "name the item in an argument"
+            if step.has("each")
+            else "let `next` change an argument by `result`"
+        )
         message = f"{quoted(tool.name)} acts, so it is not called again with the same arguments; {move}"
         yield finding("repeats_effect", f"{site.pointer}/until", message)
 
@@ -707,7 +725,9 @@ def _budget(study: Study, policies: Policies, known: Known) -> Findings:
         return
     calls = Counts(study, known)
     replaced = {site.step.replaces for site in study.sites}
-    counts = [calls.of(site) for site in study.sites if site.step.tool is not None and site.id not in replaced]
+    counts = [
+        calls.of(site) for site in study.sites if site.step.tool is not None and site.id not in replaced
+    ]
     least = sum(count.least for count in counts)
     bound = None if any(count.most is None for count in counts) else sum(count.most or 0 for count in counts)
     if least > most:

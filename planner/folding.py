@@ -43,7 +43,12 @@ class Known:
         for id in block.graph.order:
             site = block.by_id[id]
             step = site.step
-            if step.tool is not None or step.has("each") or step.has("when") or self.study.by_id[id] is not site:
+            if (
+                step.tool is not None
+                or step.has("each")
+                or step.has("when")
+                or self.study.by_id[id] is not site
+            ):
                 continue
             if site.inner is not None:
                 self._settle_block(site.inner)

@@ -123,8 +123,12 @@ def _not_there(plan: Plan, id: str, done: str, *where: str | int) -> Finding:
     """No such step in the plan; one inside a group can only go with its group."""
     group = next((step for step in plan.steps if any(inner.id == id for inner, _ in _inside(step, ()))), None)
     if group is None:
-        return _bad(f"no step is called {quoted(id)}, so it cannot be {done}{did_you_mean(id, plan.by_id)}", *where)
-    message = f"{quoted(id)} is a step inside the group {quoted(group.id)}; only the group as a whole can be {done}"
+        return _bad(
+            f"no step is called {quoted(id)}, so it cannot be {done}{did_you_mean(id, plan.by_id)}", *where
+        )
+    message = (
+        f"{quoted(id)} is a step inside the group {quoted(group.id)}; only the group as a whole can be {done}"
+    )
     return _bad(message, *where)
 
 

@@ -228,7 +228,13 @@ def _step_fields(names: list[str], inside: dict[str, Any]) -> dict[str, Any]:
     fields |= {"each": {}, "as": text, "when": {}, "value": {}, "steps": inside, "output": {}}
     if names:
         tool, args = {"$ref": "#/$defs/tool"}, {"type": "object"}
-        fields |= {"tool": tool, "args": args, "until": {}, "next": args, "undo": _object({"tool": tool, "args": args}, ["tool"])}
+        fields |= {
+            "tool": tool,
+            "args": args,
+            "until": {},
+            "next": args,
+            "undo": _object({"tool": tool, "args": args}, ["tool"]),
+        }
         fields |= {"every": {"type": "number", "minimum": 0}, "max": {"type": "integer", "minimum": 1}}
     return fields | {"after": {"type": "array", "items": text}, "on_failure": {"enum": ["stop", "skip"]}}
 

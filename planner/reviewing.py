@@ -430,7 +430,9 @@ class _Steps:
 
     def weight(self, site: Site) -> float | None:
         """What a step adds to a chain."""
-        return 1.0 if site.step.tool is not None else self.length(site.inner) if site.inner is not None else 0.0
+        return (
+            1.0 if site.step.tool is not None else self.length(site.inner) if site.inner is not None else 0.0
+        )
 
     def path(self, block: Block) -> Iterator[str]:
         """The steps of the longest chain, those inside a group after the group."""
@@ -445,7 +447,9 @@ class _Steps:
 class _Clock(_Steps):
     """The same in seconds: as many calls at once as the limits let, repeats one after the other."""
 
-    def __init__(self, study: Study, counts: Counts, policies: Policies, one: Callable[[Tool], float | None]) -> None:
+    def __init__(
+        self, study: Study, counts: Counts, policies: Policies, one: Callable[[Tool], float | None]
+    ) -> None:
         super().__init__()
         self.study = study
         self.counts = counts

@@ -170,7 +170,9 @@ class Study:
             pointer, target = f"{site.pointer}/after/{n}", self.by_id.get(name)
             if name in _owners(site):
                 itself = f"the step {quoted(name)} waits for itself"
-                self._note(finding("self_reference", pointer, itself if name == site.id else _self(name, site)))
+                self._note(
+                    finding("self_reference", pointer, itself if name == site.id else _self(name, site))
+                )
             elif target is None:
                 near = self.effort.nearest(name, site.block.by_id)
                 guess = f"; did you mean {quoted(near)}?" if near else ""
@@ -215,7 +217,9 @@ class Study:
         """A step inside a group, named from outside."""
         door = _door(target, home)
         way = _way_out(door, name)
-        message = f"{quoted(name)} is a step inside the group {quoted(door.id)}, and outside sees only its `output`"
+        message = (
+            f"{quoted(name)} is a step inside the group {quoted(door.id)}, and outside sees only its `output`"
+        )
         if way:
             self._strange(spot, name, "inside_group", f"{message}; write {quoted(way)}", way)
             return
@@ -225,7 +229,9 @@ class Study:
 
     def _unknown(self, spot: Spot, name: str, site: Site | None, home: Block) -> None:
         if name == "result":
-            message = "`result` is known only in `until`, `next` and `undo`, where a step speaks of its own result"
+            message = (
+                "`result` is known only in `until`, `next` and `undo`, where a step speaks of its own result"
+            )
             self._strange(spot, name, "result_elsewhere", message)
             return
         if name in ("item", "index") or name in self.items:
@@ -241,7 +247,9 @@ class Study:
         self._strange(spot, name, "unknown_step", f"no step is called {quoted(name)}{guess}", near)
 
     def _visible(self, site: Site | None, home: Block) -> list[str]:
-        around = [] if site is None else [s.step.item_name for s in (site, *site.groups) if s.step.has("each")]
+        around = (
+            [] if site is None else [s.step.item_name for s in (site, *site.groups) if s.step.has("each")]
+        )
         ids = [id for block in home.outward() for id in block.by_id]
         return [*ids, "inputs", "run", *around, *(["index"] if around else [])]
 
@@ -260,7 +268,9 @@ class Study:
         for id in block.graph.order:
             self._settle_type(block.by_id[id], local)
         for site in block.sites:
-            if block.by_id[site.id] is not site:  # a second step of the same name: only what is wrong in it matters
+            if (
+                block.by_id[site.id] is not site
+            ):  # a second step of the same name: only what is wrong in it matters
                 self._settle_type(site, local)
 
     def _settle_type(self, site: Site, local: Mapping[str, Type]) -> None:
@@ -309,9 +319,15 @@ class Study:
             stated = result_schema(tool, values)
         except SchemaRefused as error:
             where = f"{site.pointer}/args" if site.step.has("args") else site.pointer
-            self._note(finding("bad_result_schema", pointer_to(*said[:1], within=where) + error.pointer, str(error)))
+            self._note(
+                finding("bad_result_schema", pointer_to(*said[:1], within=where) + error.pointer, str(error))
+            )
             return ANY
-        return self.signature(tool).gives if stated is None else type_of_schema(compile_schema(stated).normal.document)
+        return (
+            self.signature(tool).gives
+            if stated is None
+            else type_of_schema(compile_schema(stated).normal.document)
+        )
 
     def _lifted(self, step: Step, result: Type) -> Type:
         if step.has("each"):
