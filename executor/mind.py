@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..policies.expressions import EvaluationError
+from ..policies.text import count
 from ..registry.values import copy_plain
 from . import events as e
 from .calls import (
@@ -124,7 +125,12 @@ def _closing(state: State) -> tuple[Any, ...]:
         return ("stopped", "cannot_plan", output, _stopped_message(state) + _undone(state))
     if failed or problem:
         return ("failed", "", output, _failed_message(state, failed) + _undone(state) if failed else problem)
-    return ("done", "", output, f"all {len(state.nodes) - len(state.superseded)} steps are settled")
+    return (
+        "done",
+        "",
+        output,
+        f"{count(len(state.nodes) - len(state.superseded), 'step is', 'steps are')} settled",
+    )
 
 
 def _output(state: State) -> tuple[Any, str]:
@@ -144,10 +150,11 @@ def _failed_message(state: State, failed: list[Node]) -> str:
     causes = [n for n in failed if n.outcome is _FAILED]
     named = "; ".join(f"{n.code.id!r}: {n.failure.message if n.failure else n.reason}" for n in causes[:3])
     more = f"; and {len(causes) - 3} more" if len(causes) > 3 else ""
-    blocked = f"; {len(failed) - len(causes)} steps were blocked by them" if len(failed) > len(causes) else ""
+    rest = len(failed) - len(causes)
+    blocked = f"; {count(rest, 'step was', 'steps were')} blocked by that" if rest else ""
     hopeless = "; ".join(state.hopeless[n.code.lineage] for n in causes if n.code.lineage in state.hopeless)
     why = f" ({state.gave_up or hopeless})" if state.gave_up or hopeless else ""
-    return f"{len(causes)} of {len(state.nodes)} steps failed: {named}{more}{blocked}{why}"
+    return f"{len(causes)} of {count(len(state.nodes), 'step')} failed: {named}{more}{blocked}{why}"
 
 
 def _undone(state: State) -> str:
@@ -157,14 +164,14 @@ def _undone(state: State) -> str:
     undone = state.undone + outcomes.count(Outcome.OK)
     left = state.not_undone + len(outcomes) - outcomes.count(Outcome.OK)
     failed = f", {left} could not be" if left else ""
-    return f"; {undone} effects were undone{failed}" if undone or left else ""
+    return f"; {count(undone, 'effect was', 'effects were')} undone{failed}" if undone or left else ""
 
 
 def _stopped_message(state: State) -> str:
     left = sum(1 for n in state.nodes.values() if n.outcome is None or n.outcome is _BLOCKED)
     if state.stopping == "budget":
-        return f"the budget of {state.short} is used up; {left} steps were not finished"
-    return f"{state.gave_up or 'the run was stopped'}; {left} steps were not finished"
+        return f"the budget of {state.short} is used up; {count(left, 'step was', 'steps were')} not finished"
+    return f"{state.gave_up or 'the run was stopped'}; {count(left, 'step was', 'steps were')} not finished"
 
 
 def _paused(state: State, event: e.RunPaused) -> None:

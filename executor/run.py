@@ -8,6 +8,7 @@ from typing import Any
 
 from ..planner.plan import Plan
 from ..policies.failures import Failure
+from ..policies.text import count
 from ..registry.values import copy_plain
 from .events import DecisionAsked, Outcome, Path, RunState, path_text
 from .state import Frame, Lane, Node, State
@@ -30,7 +31,7 @@ class ItemResult:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How one step stands. `value` is plain JSON; `items` holds those of `each` that did not simply succeed.
+    """How one step stands. `value` is plain JSON (of an `each` under way, what there is so far); `items` holds those of `each` that did not simply succeed.
 
     Of a group, `steps` are the steps inside it (with `each`, they stand with their item).
     """
@@ -162,7 +163,7 @@ def _standing(state: State) -> tuple[RunState, str, str]:
     if not state.waiting:
         return "running", "", "the run is under way"
     if state.resting and state.decisions:
-        return "waiting", "people", f"waiting for {len(state.decisions)} answers"
+        return "waiting", "people", f"waiting for {count(len(state.decisions), 'answer')}"
     return "waiting", "interrupted", "interrupted; it goes on when it is resumed"
 
 
@@ -170,11 +171,12 @@ def _step(state: State, node: Node) -> StepResult:
     id_, lane = node.code.id, node.lane
     plural = lane is not None and lane.plural
     single = lane.frames.get(0) if lane is not None and not plural else None
+    so_far = lane.values if lane is not None and plural and node.outcome is None else node.value
     return StepResult(
         id=id_,
         tool=node.code.step.tool,
         outcome=node.outcome,
-        value=copy_plain(node.value),
+        value=copy_plain(so_far),
         failure=node.failure,
         reason=node.reason,
         items=tuple(_items(state, lane)) if lane is not None and plural else (),

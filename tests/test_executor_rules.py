@@ -144,7 +144,7 @@ async def test_an_undo_that_the_budget_cuts_short_is_told_of() -> None:
         FREE.model_copy(update={"budget": Budget(tool_calls=4)}),
     )
     assert (end.state, end.reason, done) == ("stopped", "budget", ["pay 1", "pay 2", "pay back 2"])
-    assert "1 effects were undone, 1 could not be" in end.message
+    assert "1 effect was undone, 1 could not be" in end.message
 
 
 @pytest.mark.anyio
