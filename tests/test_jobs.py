@@ -5,8 +5,11 @@ The plans stand in `tests/jobs/`, as people would write them; `docs/jobs.md` say
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,8 @@ from jobs.job import ANYTHING, Case, every_plan, plan_of, run  # noqa: E402
 from support.virtual import BACKENDS  # noqa: E402
 
 from foreplan import Registry, check, review  # noqa: E402
+from foreplan.planner.documents import plan_from  # noqa: E402
+from foreplan.planner.findings import PlanUnreadable  # noqa: E402
 
 CASES = [*AGENTDOJO, *TAUBENCH, *COMPLEXFUNCBENCH, *PUBLIC]
 
@@ -65,3 +70,22 @@ def test_the_plan_of_the_job_checks_and_can_be_reviewed(job: str) -> None:
     shown = review(plan_of(job), registry, inputs=case.inputs)
     assert {step.id for step in shown.steps} >= {step.id for step in plan_of(job).steps}
     assert world.did == []
+
+
+def test_the_page_of_jobs_lists_all_and_counts_them_right() -> None:
+    """Fifty-two, of which every one that is not out is a plan with a case where something goes otherwise."""
+    page = (Path(__file__).parents[1] / "docs" / "jobs.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([\w/-]+) \| [^|]+ \| \**(clean|awkward|out)\** \|", page, re.MULTILINE))
+    said = Counter(rows.values())
+    assert len(rows) == 52
+    assert f"{said['clean']} are clean, {said['awkward']} are awkward, {said['out']} is out" in page
+    assert sorted(job for job, how in rows.items() if how != "out") == every_plan()
+    assert min(Counter(case.job for case in CASES).values()) >= 2
+
+
+def test_data_do_not_choose_the_tools() -> None:
+    """The job that is out: a plan whose tool is an expression is no plan."""
+    step = {"id": "done", "each": {"$": "todos"}, "tool": {"$": "item.tool"}, "args": {"$": "item.args"}}
+    with pytest.raises(PlanUnreadable) as refused:
+        plan_from({"steps": [{"id": "todos", "value": []}, step]})
+    assert {f.pointer for f in refused.value.findings} >= {"/steps/1/tool"}
