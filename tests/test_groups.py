@@ -116,6 +116,39 @@ async def test_a_group_without_each_gives_its_output() -> None:
     assert (await run(plan))["outer"] == {"all": [112, 113]}
 
 
+@pytest.mark.anyio
+async def test_the_list_of_an_inner_group_is_taken_from_the_item_around_it() -> None:
+    """Both items have the same name: in `each` it is still the outer one, inside the nearest."""
+    leaf = {"id": "leaf", "tool": "grow", "args": {"rows": {"$": "item + index"}}}
+    inner = {"id": "inner", "each": {"$": "[item, item * 10, index]"}, "steps": [leaf], "output": {"$": "leaf"}}
+    end = await run(plan_of({"id": "outer", "each": {"$": "[1, 2]"}, "steps": [inner], "output": {"$": "inner"}}))
+    assert end["outer"] == [[2, 12, 3], [3, 22, 4]]
+
+
+@pytest.mark.anyio
+async def test_a_group_may_be_tried_item_by_item_until_one_is_enough() -> None:
+    """Fail-over of a whole chain: a failed one goes on to the next, what follows the first good one is not tried."""
+    end = await run(plan_of(chain("bad", "a", "bcd", "e", until={"$": "result.rows > 3"}, on_failure="skip")))
+    assert end["files"] == [None, {"name": "a", "rows": 3}, {"name": "bcd", "rows": 6}, None]
+    assert (end.state, end.tool_calls) == ("done", 5)
+
+
+@pytest.mark.anyio
+async def test_a_literal_call_that_needs_approval_asks_for_each_item_of_its_group() -> None:
+    """The approval of the plan does not say how often it is made."""
+
+    @tool(requires_approval=True)
+    async def stamp(what: str) -> str:
+        """Stamps."""
+        return what
+
+    plan = plan_of({"id": "g", "each": {"$": "[1, 2]"}, "steps": [{"id": "s", "tool": "stamp", "args": {"what": "x"}}]})
+    engine = Engine([stamp])
+    end = await engine.run(plan, approval=engine.approve(plan, by="ann"))
+    assert end.state == "waiting"
+    assert [d.path for d in end.waiting] == [("g", 0, "s"), ("g", 1, "s")]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_chains_have_no_barrier_between_items(backend: str) -> None:
     """A quick item is through while a slow one still loads."""
