@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .planner.plan import Patch, Plan, Step
     from .planner.planners import FunctionPlanner, StaticPlanner
     from .planner.reviewing import diff, review
+    from .planner.subplans import as_tool
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
@@ -59,6 +60,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolFailure",
+    "as_tool",
     "ask",
     "check",
     "diff",
@@ -80,6 +82,7 @@ _HOMES = {
     "planner.plan": ("Patch", "Plan", "Step"),
     "planner.planners": ("FunctionPlanner", "StaticPlanner"),
     "planner.reviewing": ("diff", "review"),
+    "planner.subplans": ("as_tool",),
     "policies.effect": ("Effect",),
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),

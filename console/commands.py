@@ -13,6 +13,7 @@ from typing import Any, cast, get_args
 
 from rich.text import Text
 
+from ..executor.children import parent_of
 from ..executor.engine import Engine, read_run
 from ..executor.events import DecisionAsked, Event, encode
 from ..executor.run import Run
@@ -311,13 +312,16 @@ def _desk(screen: Screen, view: View, by: str | None) -> Decide | None:
 
 
 def _run_in(stored: SqliteJournal, word: str) -> str:
-    """The id of a run: the word itself, or the newest run for `last`."""
+    """The id of a run: the word itself, or for `last` the newest run that is not part of another."""
     if word != "last":
         return word
     listed = stored.runs()
     if not listed:
         raise BadInput(f"the journal {stored.path} holds no run yet")
-    return listed[0].run
+    run, known = listed[0].run, {line.run for line in listed}
+    while parent := parent_of(run, known):
+        run = parent
+    return run
 
 
 class _Journal:

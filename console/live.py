@@ -130,6 +130,8 @@ class Progress:
 
     def sources(self, asked: e.DecisionAsked) -> Mapping[str, Any]:
         """The templates of the arguments that a question shows values of."""
+        if "of" in asked.question:
+            return {}  # it shows values of a call inside a sub-plan
         step, undoes = self._step_at(asked.path)
         if step is None or not undoes:
             return step.args if step is not None else {}

@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ..executor import events as e
+from ..executor.children import parent_of
 from ..executor.events import DecisionAsked, Event, Outcome, RunState, path_text
 from ..executor.journal import RunLine
 from ..executor.run import Run, StepResult
@@ -112,6 +113,8 @@ def _verdict(run: Run, took: float | None) -> Text:
     facts.append(count(run.tool_calls, "call"))
     if run.replans:
         facts.append(count(run.replans, "re-plan"))
+    if run.parent:
+        facts.append(line(f"part of run {run.parent}"))
     return joined(facts)
 
 
@@ -326,14 +329,16 @@ def _added(step: Mapping[str, Any], limit: int | None, depth: int = 0) -> Iterat
 
 def run_list(runs: Iterable[RunLine]) -> RenderableType:
     """All runs of a journal, the newest first."""
+    listed = list(runs)
+    known = {run.run for run in listed}
     rows: list[list[RenderableType]] = [
         [
             line(run.run, limit=NAME),
             Text(run.state, _STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
-            line(run.goal or "(no goal)", limit=200),
+            Text("part of it: " if parent_of(run.run, known) else "", "dim") + line(run.goal or "(no goal)", limit=200),
         ]
-        for run in runs
+        for run in listed
     ]
     head: list[RenderableType] = [Text(word, "dim") for word in ("run", "state", "opened (UTC)", "goal")]
     return columns([head, *rows], wrap=False) if rows else Text("no run yet")
@@ -359,7 +364,8 @@ def event_list(events: Iterable[Event]) -> RenderableType:
 def _told(event: Event) -> str:
     match event:
         case e.RunOpened():
-            return f"run {event.run} for {event.principal.id}"
+            part = f", part of run {event.parent}" if event.parent else ""
+            return f"run {event.run} for {event.principal.id}{part}"
         case e.PlanAccepted():
             return f"{count(len(event.plan.steps), 'step')}, {event.digest.removeprefix('sha256:')[:12]}"
         case e.CallAdmitted():

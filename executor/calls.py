@@ -26,7 +26,7 @@ from .budget import affordable, release, reserve
 from .events import Outcome, Path, path_text
 from .replanning import patch_decided
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
-from .state import Active, Ask, Call, Fault, Lane, Perform, Sleep, State, Write
+from .state import Active, Ask, Call, Command, Fault, Lane, Perform, Sleep, State, Write
 from .steps import (
     enter_ready,
     give,
@@ -294,7 +294,16 @@ def _perform(state: State, active: Active) -> None:
     timeout = state.policies.tool_timeout if tool.timeout_unset else tool.timeout
     held = state.held.get(active.path, _NOTHING_HELD)
     call = Call(
-        state.run, active.path, tool, active.args, active.key, active.attempt, timeout, state.principal, held
+        state.run,
+        active.path,
+        tool,
+        active.args,
+        active.key,
+        active.attempt,
+        timeout,
+        state.principal,
+        held,
+        active.answers,
     )
     give(state, active.path, Perform(call))
 
@@ -343,10 +352,24 @@ def call_settled(state: State, event: e.CallSettled) -> None:
         _ask(state, "unknown", active, ("retry", "accept", "fail"), {"failure": failure})
     elif event.outcome is Outcome.CANCELLED:
         _free(state, active.tool.name)
-        _did_not_act(state, active)
-        _once_more(state, active)
+        _put_aside(state, active, event)
     else:
         _attempt_failed(state, active, event)
+
+
+def _put_aside(state: State, active: Active, event: e.CallSettled) -> None:
+    """An attempt ended without an end of the call: a sub-plan waits for people, or the process let go of it."""
+    if active.tool.answered_by != "plan":
+        _did_not_act(state, active)
+    if not event.questions:
+        _once_more(state, active)
+        return
+    state.calls[active.path] = active
+    active.attempt -= 1
+    for asked in event.questions:
+        id_ = f"{path_text(active.path)}/{asked['id']}"
+        fields = (id_, asked["about"], active.path, tuple(asked["options"]), asked["question"])
+        give(state, ("ask", id_), Write(e.DecisionAsked, fields))
 
 
 def _once_more(state: State, active: Active) -> None:
@@ -410,9 +433,25 @@ def item_without_call(state: State, event: e.ValueSettled) -> None:
 # ---------------------------------------------------------------------------------------------- people decide
 
 
+def _answered_in_child(state: State, decision: e.DecisionAsked, event: e.DecisionMade) -> None:
+    """A question of a sub-plan is answered: with the last answer it goes on."""
+    active = state.calls[decision.path]
+    said = {"choice": event.choice, "by": event.by, "value": event.value, "reason": event.reason}
+    active.answers[decision.question["of"]] = said
+    if not any(_asks_about(command, decision.path) for command in state.open.values()):
+        state.again.append(active)
+
+
+def _asks_about(command: Command, path: Path) -> bool:
+    """Whether a question about this call is open, or about to be asked."""
+    if type(command) is Write:
+        return command.kind is e.DecisionAsked and command.fields[2] == path
+    return type(command) is Ask and command.decision.path == path
+
+
 def decision_asked(state: State, event: e.DecisionAsked) -> None:
     """A person is asked; the question stays open until it is answered."""
-    state.open.pop(event.path or "patch", None)
+    state.open.pop(("ask", event.id) if "of" in event.question else event.path or "patch", None)
     state.decisions[event.id] = event
     give(state, ("decision", event.id), Ask(event))
 
@@ -423,6 +462,9 @@ def decision_made(state: State, event: e.DecisionMade) -> None:
     del state.open["decision", event.id]
     if decision.about == "patch":
         patch_decided(state, event)
+        return
+    if "of" in decision.question:
+        _answered_in_child(state, decision, event)
         return
     active = state.calls.pop(decision.path)
     if event.choice in ("approve", "retry"):

@@ -40,6 +40,8 @@ class Result(NamedTuple):
     failure: Failure | None = None
     usage: dict[str, int] | None = None
     """What the attempt counted: `model_calls`, tokens."""
+    questions: tuple[dict[str, Any], ...] = ()
+    """What a sub-plan asks people before it goes on."""
 
 
 class Hands(Protocol):

@@ -76,6 +76,7 @@ def replay(state: State, events: Iterable[Event]) -> State:
 
 def _opened(state: State, event: e.RunOpened) -> None:
     state.run = event.run
+    state.parent = event.parent
     state.started_at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds")
     state.inputs = event.inputs
     state.principal = event.principal

@@ -98,6 +98,8 @@ class Run:
     tool_calls: int = 0
     model_calls: int = 0
     replans: int = 0
+    parent: str = ""
+    """The run in which this one is the call of a sub-plan."""
 
     @property
     def ok(self) -> bool:
@@ -131,6 +133,7 @@ class Run:
             "tool_calls": self.tool_calls,
             "model_calls": self.model_calls,
             "replans": self.replans,
+            **({"parent": self.parent} if self.parent else {}),
         }
 
 
@@ -153,6 +156,7 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         tool_calls=state.tool_calls,
         model_calls=state.model_calls,
         replans=state.replans,
+        parent=state.parent,
     )
 
 

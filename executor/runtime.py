@@ -64,6 +64,8 @@ class Host(NamedTuple):
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
+    child: Callable[[Call, State], Awaitable[Result]] | None = None
+    """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
 
 
 _LOG = logging.getLogger("foreplan")
@@ -254,7 +256,10 @@ class Runtime:
                 self._guard.leave(call.tool.name)
                 self._settle_cancelled(call, begun=False)
         try:
-            result = await self._hands.perform(call)
+            result = await self._performed(call)
+        except JournalError as error:  # the journal of a sub-plan is this one
+            self._fail(error)
+            return
         except BaseException as error:
             if cancelled() or isinstance(error, KeyboardInterrupt):
                 self._settle_cancelled(call, begun=True)
@@ -264,10 +269,15 @@ class Runtime:
             self._guard.leave(call.tool.name)
         self._settle(call, result)
 
+    async def _performed(self, call: Call) -> Result:
+        if call.tool.answered_by == "plan" and self._host.child is not None:
+            return await self._host.child(call, self.state)
+        return await self._hands.perform(call)
+
     def _broken(self, call: Call, error: BaseException) -> Result:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
         failure = failure_of(error, self.state.policies)._replace(happened=Happened.MAYBE)
-        return Result(Outcome.FAILED if call.tool.effect.repeatable else Outcome.UNKNOWN, None, failure)
+        return Result(Outcome.FAILED if call.tool.resumable else Outcome.UNKNOWN, None, failure)
 
     def _record(self, event: Event) -> None:
         """Write an event from which no command follows."""
@@ -289,6 +299,7 @@ class Runtime:
                     result.value,
                     result.failure,
                     usage=result.usage,
+                    questions=result.questions,
                 )
             )
         except JournalError as error:
@@ -299,7 +310,7 @@ class Runtime:
     def _settle_cancelled(self, call: Call, *, begun: bool) -> None:
         """The attempt was cut short: unknown where the tool acts and had begun, else as if it had not been."""
         self._letting_go = True  # only the end of the whole run cancels an attempt
-        if begun and not call.tool.effect.repeatable:
+        if begun and not call.tool.resumable:
             self._settle(call, Result(Outcome.UNKNOWN, None, interrupted()))
         else:
             self._settle(call, Result(Outcome.CANCELLED))
@@ -457,8 +468,11 @@ def answer_to(state: State, asked: e.DecisionAsked, said: Answer | str) -> Answe
 def _wanted(state: State, asked: e.DecisionAsked) -> Schema | None:
     """The schema of the value that comes with an answer: the call's own, or that of every result of the tool."""
     active = state.calls[asked.path]
-    stated = result_schema(active.tool, active.args)
-    return active.tool.output if stated is None else compile_schema(stated, closed=True)
+    of_child = "of" in asked.question  # a question of a sub-plan is about a call that is not known here
+    stated = asked.question.get("schema") if of_child else result_schema(active.tool, active.args)
+    if stated is not None:
+        return compile_schema(stated, closed=True)
+    return None if of_child else active.tool.output
 
 
 def _late_answer(result: Result) -> Answer | None:

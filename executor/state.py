@@ -57,6 +57,8 @@ class Call(NamedTuple):
     principal: Principal
     budget: Budget = Budget()
     """What it may use besides itself: calls of a sub-plan, questions to a model."""
+    answers: Mapping[str, dict[str, Any]] = {}
+    """What people answered to the questions of a sub-plan, by the ids it gave them."""
 
 
 class Write(NamedTuple):
@@ -272,6 +274,7 @@ class Active:
 
     __slots__ = (
         "admitted",
+        "answers",
         "args",
         "args_digest",
         "attempt",
@@ -297,6 +300,7 @@ class Active:
         self.attempt = 0
         self.started = False
         self.admitted = False
+        self.answers: dict[str, dict[str, Any]] = {}
         self.unsure = False
         """Whether an attempt ended so that nobody knows whether it had an effect."""
 
@@ -311,6 +315,7 @@ class State:
         self.at = 0.0
         # what the run was opened with
         self.run = ""
+        self.parent = ""
         self.started_at = ""
         """When the run was opened, as ISO 8601 in UTC: what `run.started_at` says."""
         self.inputs: dict[str, Any] = {}

@@ -719,6 +719,16 @@ def _approval(study: Study, policies: Policies) -> Findings:
         yield finding("approval_needed", "", f"this plan needs an approval: {'; '.join(reasons[:3])}{more}")
 
 
+def _asks_a_person(tool: Tool | None) -> bool:
+    """Whether a call of it is a question, which counts as no call."""
+    return tool is not None and tool.answered_by == "person"
+
+
+def _calls_inside(tool: Tool | None) -> int | None:
+    """How many calls a call of it makes at most besides itself; None where it is a plan without a bound."""
+    return tool.tool_calls if tool is not None else 0
+
+
 def _budget(study: Study, policies: Policies, known: Known) -> Findings:
     most = policies.budget.tool_calls
     if most is None:
@@ -726,10 +736,14 @@ def _budget(study: Study, policies: Policies, known: Known) -> Findings:
     calls = Counts(study, known)
     replaced = {site.step.replaces for site in study.sites}
     counts = [
-        calls.of(site) for site in study.sites if site.step.tool is not None and site.id not in replaced
+        (calls.of(site), _calls_inside(study.tool(site.step)))
+        for site in study.sites
+        if site.step.tool is not None and site.id not in replaced and not _asks_a_person(study.tool(site.step))
     ]
-    least = sum(count.least for count in counts)
-    bound = None if any(count.most is None for count in counts) else sum(count.most or 0 for count in counts)
+    least = sum(count.least for count, _ in counts)
+    bound: int | None = 0
+    for count, inside in counts:
+        bound = None if None in (bound, count.most, inside) else bound + count.most * (1 + inside)  # type: ignore[operator]
     if least > most:
         yield finding("over_budget", "", f"the plan makes at least {least:,} calls, the budget is {most:,}")
     elif bound is None or bound > most:

@@ -60,7 +60,7 @@ class Unset(Enum):
 UNSET = Unset.UNSET
 """The timeout of a tool that states none: the policy's `tool_timeout` holds. None means that there is no bound."""
 
-AnsweredBy = Literal["code", "person"]
+AnsweredBy = Literal["code", "person", "plan"]
 
 ApprovalNeed = Literal[False, True, "each"]
 """True: an approved plan covers the call where its arguments are literals; "each": every call is asked for."""
@@ -137,7 +137,9 @@ class Tool(Generic[F]):
     tool_calls: int | None = 0
     """The most calls of other tools that one attempt makes, if it is a plan; None for no bound."""
     answered_by: AnsweredBy = "code"
-    """Who gives the result: the code of the tool, or a person who is asked."""
+    """Who gives the result: the code of the tool, a person who is asked, or a plan that runs as a run of its own."""
+    binds: Mapping[str, Json] | None = None
+    """What an approval binds besides: of a plan its digest, and the fingerprints of its tools."""
     is_async: bool = False
     origin: str = ""
     """Where it comes from, for messages: a module and name, a server."""
@@ -202,7 +204,7 @@ class Tool(Generic[F]):
             model_calls=contract.get("model_calls", 0),
             origin="a recorded contract",
         )
-        said = {name: contract[name] for name in ("answered_by", "tool_calls") if name in contract}
+        said = {name: contract[name] for name in ("answered_by", "binds", "tool_calls") if name in contract}
         return dataclasses.replace(made, recorded_source=contract["source"], **said)
 
     def __post_init__(self) -> None:
@@ -237,6 +239,7 @@ class Tool(Generic[F]):
             "model_calls": (self.model_calls, 0),
             "tool_calls": (self.tool_calls, 0),
             "answered_by": (self.answered_by, "code"),
+            "binds": (copy_plain(self.binds), None),
         }
         return {
             "name": self.name,
@@ -252,6 +255,11 @@ class Tool(Generic[F]):
             "source": self.source_digest,
             **{name: value for name, (value, usual) in said.items() if value != usual},
         }
+
+    @property
+    def resumable(self) -> bool:
+        """Whether an attempt that was cut short may simply be taken up again: what it has done is not done twice."""
+        return self.effect.repeatable or self.answered_by == "plan"
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -128,8 +128,9 @@ async def test_someone_who_is_there_answers_while_the_run_is_live() -> None:
 
 async def test_what_cannot_be_asked_fails_before_anyone_is_asked() -> None:
     """No options and no schema, both, options without an id or twice the same, a schema that is none or hostile."""
+    report = engine().check(plan_of(step(args={"question": "?"})))
+    assert [found.code for found in report.errors] == ["bad_result_schema"]
     wrong: list[dict[str, Any]] = [
-        {},
         {"options": ["a"], "schema": {}},
         {"options": ["a", "a"]},
         {"options": [{"label": "a"}]},
@@ -137,9 +138,12 @@ async def test_what_cannot_be_asked_fails_before_anyone_is_asked() -> None:
         {"schema": {"$ref": "https://example.com/schema.json"}},
         {"schema": {"type": "string", "pattern": "(a+)+$"}},
     ]
-    run = await engine().run(
-        plan_of(*(step(f"q{n}", {"question": "?", **args}) for n, args in enumerate(wrong)))
-    )
+    shown = [
+        step(f"q{n}", {"question": "?", **{name: {"$": f"inputs.wrong[{n}].{name}"} for name in args}})
+        for n, args in enumerate(wrong)
+    ]
+    inputs = {"type": "object", "properties": {"wrong": {"type": "array"}}, "required": ["wrong"]}
+    run = await engine().run(plan_of(*shown, inputs=inputs), inputs={"wrong": wrong})
     assert (run.state, run.waiting) == ("failed", ())
     assert {failure.kind for _, failure in run.failures} == {Kind.BAD_ARGS}
     assert len(run.failures) == len(wrong)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from foreplan import Engine, MemoryJournal, Plan, Registry, Tool, ToolContext, tool
+from foreplan.executor.events import CallSettled
 from foreplan.policies.errors import SchemaRefused, ToolRefused
 from foreplan.policies.failures import Happened, Kind
 from foreplan.registry.tools import result_schema
@@ -72,10 +73,12 @@ def test_it_is_part_of_the_contract_and_comes_back_from_it() -> None:
     assert Tool.from_contract(pick.contract()).result_from == ("options", "form")
 
 
-async def outcome(**args: Any) -> Any:
-    """How one call of `fill` ends, as a run."""
-    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "fill", "args": args}]})
-    return await Engine(Registry(fill)).run(plan)
+async def outcome(form: Any, value: Any) -> Any:
+    """How one call of `fill` ends, as a run: with a form that no check could see."""
+    inputs = {"type": "object", "properties": {"form": {"type": "object"}}, "required": ["form"]}
+    step = {"id": "a", "tool": "fill", "args": {"form": {"$": "inputs.form"}, "value": value}}
+    plan = Plan.model_validate({"steps": [step], "inputs": inputs})
+    return await Engine(Registry(fill)).run(plan, inputs={"form": form})
 
 
 @pytest.mark.anyio
@@ -113,5 +116,5 @@ async def test_a_tool_counts_what_it_used_and_the_journal_has_it() -> None:
     run = await Engine(Registry(spend), journal=journal).run(
         Plan.model_validate({"steps": [{"id": "a", "tool": "spend"}]})
     )
-    [usage] = [event.usage for event in journal.events(run.id) if hasattr(event, "usage")]
+    [usage] = [event.usage for event in journal.events(run.id) if isinstance(event, CallSettled)]
     assert usage == {"model_calls": 1, "input_tokens": 15}
