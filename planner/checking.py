@@ -611,7 +611,7 @@ def _mixed(study: Study, part: Part, template: Json, wanted: Type, path: tuple[s
     if path in part.spots:
         spot = part.spots[path]
         found = study.spot_types[spot.pointer]
-        if found.kinds and disjoint(found, wanted):
+        if found.kinds and study.effort.disjoint(found, wanted):
             message = f"{quoted(spot.expression.text)} is {describe(found)}, and {_called(path)} must be {describe(wanted)}"
             yield finding("wrong_type", spot.pointer, message + _why(found, wanted))
         return

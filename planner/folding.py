@@ -75,8 +75,11 @@ class Known:
             return None
 
     def _evaluated(self, step: Step, field: str) -> tuple[Json] | None:
+        part = self.study.part(step, field)
+        if part is None or not part.names <= self.scope.keys():
+            return None
         template = self.study.template(step, field)
-        if template is None or not template.names <= self.scope.keys():
+        if template is None:
             return None
         value = template.evaluate(self.scope, self.fuel)
         self.fuel.take(_weight(value, self.fuel.left))

@@ -47,15 +47,20 @@ class Problem(NamedTuple):
     suggestion: str = ""
 
 
+_PAIRS = 500_000
+"""So many pairs of types are compared in one check."""
+
+
 class Effort:
     """What one check may spend: so many comparisons of names, so many fields of objects made up on the way.
 
-    Beyond the first, names go without suggestion; beyond the second, values are of any type.
+    Beyond the first, names go without suggestion; beyond the second, values are of any type. Types are compared once.
     """
 
     def __init__(self, guesses: int = 60_000, fields: int = 300_000) -> None:
         self.guesses = guesses
         self.fields = fields
+        self.apart: dict[tuple[Type, Type], bool] = {}
 
     def nearest(self, name: str, names: Collection[str]) -> str:
         """The nearest name, or nothing."""
@@ -70,6 +75,12 @@ class Effort:
         """Whether something may be made of these objects."""
         self.fields -= sum(len(t.fields) + t.height for t in types)
         return self.fields > 0
+
+    def disjoint(self, a: Type, b: Type) -> bool:
+        """Whether certainly no value is in both; False where that was asked too often to find out."""
+        if (a, b) not in self.apart and len(self.apart) > _PAIRS:
+            return False
+        return disjoint(a, b, self.apart)
 
     def any_of(self, types: Iterable[Type]) -> Type:
         """What holds the values of all these."""
@@ -300,7 +311,7 @@ class _Interpreter:
         elif not isinstance(op, ast.Eq | ast.NotEq):
             return
         asks_null = any(isinstance(part, ast.Constant) and part.value is None for part in (left, right))
-        if one.kinds and other.kinds and not asks_null and disjoint(one, other):
+        if one.kinds and other.kinds and not asks_null and self.effort.disjoint(one, other):
             said = f"{describe(one)} is never {describe(other)}"
             what = quoted(self.text[left.col_offset : right.end_col_offset])[1:-1]
             self._note("never_equal", f"{what} always comes out the same: {said}", left.col_offset)

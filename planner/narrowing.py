@@ -24,6 +24,8 @@ Path: TypeAlias = tuple[str | int, ...]
 Facts: TypeAlias = Mapping[Path, Type]
 Look: TypeAlias = Callable[[Path], Type]
 
+_MANY = 200
+"""Of objects with more fields it is not noted which of them they are known to have."""
 _FALSE = frozenset({b"false", b"0", b'""', b"null"})
 
 
@@ -165,10 +167,12 @@ def _among(found: Type, constants: tuple[str | bool | None, ...], holds: bool) -
 
 def _keyed(found: Type, key: str, holds: bool) -> Type:
     """The values that have, or have not, this key; lists and texts may hold it, too."""
-    if not found.has("object") or found is ANY:
+    if not found.has("object") or (key in found.required and holds):
         return found
     held = found.field(key)
     if holds and held is not None:
+        if len(found.fields) > _MANY:
+            return found
         return replace(found, fields={**found.fields, key: held}, required=found.required | {key})
     if holds or key in found.required:
         return replace(found, kinds=found.kinds - {"object"})

@@ -274,13 +274,18 @@ def _meet(a: Type, b: Type, memo: _Memo) -> Type:
     )
 
 
-def disjoint(a: Type, b: Type) -> bool:
-    """Whether certainly no value is in both."""
-    return _apart(a, b, {})
+_Seen: TypeAlias = dict[tuple["Type", "Type"], bool]
 
 
-def _apart(a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
+def disjoint(a: Type, b: Type, seen: _Seen | None = None) -> bool:
+    """Whether certainly no value is in both. `seen` keeps what was compared, for the next time."""
+    return _apart(a, b, {} if seen is None else seen)
+
+
+def _apart(a: Type, b: Type, seen: _Seen) -> bool:
     """Each pair is compared once; one that is being compared further out is taken to share something."""
+    if a is b:
+        return not a.kinds
     pair = (a, b)
     if pair not in seen:
         seen[pair] = False
@@ -288,19 +293,24 @@ def _apart(a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
     return seen[pair]
 
 
-def _kind_apart(kind: str, a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
+def _kind_apart(kind: str, a: Type, b: Type, seen: _Seen) -> bool:
     if kind == "array":
         certain = min(max(a.least, b.least), max(len(a.places), len(b.places), 1))
         return any(_apart(a.at(i), b.at(i), seen) for i in range(certain))
     if kind == "object":
-        return any(_field_apart(name, a, b, seen) for name in a.required | b.required)
+        return _fields_apart(a.required, a, b, seen) or _fields_apart(b.required - a.required, a, b, seen)
     # one list of scalars serves all scalar kinds: that the lists differ says that every one of them does
     return a.values is not None and b.values is not None and a.values.isdisjoint(b.values)
 
 
-def _field_apart(name: str, a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
-    ours, theirs = a.field(name), b.field(name)
-    return ours is None or theirs is None or _apart(ours, theirs, seen)
+def _fields_apart(names: Iterable[str], a: Type, b: Type, seen: _Seen) -> bool:
+    """Whether one of these fields cannot be in both; objects may have thousands, and most are of the same type."""
+    ours, our_rest, theirs, their_rest = a.fields, a.rest, b.fields, b.rest
+    for name in names:
+        one, other = ours.get(name, our_rest), theirs.get(name, their_rest)
+        if one is None or other is None or (not one.kinds if one is other else _apart(one, other, seen)):
+            return True
+    return False
 
 
 # ---- from schemas --------------------------------------------------------------------------------------------------
@@ -363,7 +373,7 @@ class _Reader:
                 found = meet(found, reduce(join, (self.read(branch, depth + 1) for branch in branches)))
         for part in _list(schema.get("allOf"))[:_BRANCHES]:
             found = meet(found, self.read(part, depth + 1))
-        return found
+        return _SIMPLE.setdefault(found.kinds, found) if _is_simple(found) else found
 
     def _base(self, schema: dict[str, Json], depth: int) -> Type:
         found = _enumerated(schema)
@@ -432,6 +442,14 @@ class _Reader:
         found, height = self.references[key]
         self.deepest = max(self.deepest, depth + height)
         return found if depth + height <= 2 * _DEPTH else ANY
+
+
+_SIMPLE: dict[frozenset[str], Type] = {t.kinds: t for t in (STRING, INTEGER, NUMBER)}
+"""One type each for scalars of which no more is known: most fields of objects, and quickly compared."""
+
+
+def _is_simple(found: Type) -> bool:
+    return found.values is None and found.kinds <= _SCALARS
 
 
 def _recursive(root: Json) -> frozenset[str]:
