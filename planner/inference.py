@@ -595,7 +595,7 @@ def _result(name: str, first: Type, others: list[Type], options: Mapping[str, Ty
             return array_of(list_of([item, *map(_items_of, others)]))
         case "join":
             right = _items_of(others[0]) if others else ANY
-            inner = "how" not in options or options["how"].values == {b'"inner"'}
+            inner = "how" not in options or options["how"].values == frozenset({b'"inner"'})
             absent = NEVER if inner else NULL
             return array_of(object_of({"left": join(item, absent), "right": join(right, absent)}))
         case _:
