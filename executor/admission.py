@@ -49,6 +49,8 @@ def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:
 
 def promised(tool: Tool, args: dict[str, Any]) -> Failure | None:
     """Whether what the arguments say of the result is a schema, and no hostile one."""
+    if not tool.result_from:
+        return None
     try:
         result_schema(tool, args)
     except SchemaRefused as error:

@@ -31,6 +31,8 @@ class Left(NamedTuple):
 def left(state: State) -> Left:
     """What nobody has used or holds."""
     budget = state.policies.budget
+    if budget.tool_calls is None and budget.model_calls is None:
+        return _UNBOUNDED
     tools = None if budget.tool_calls is None else budget.tool_calls - state.tool_calls
     models = None if budget.model_calls is None else budget.model_calls - state.model_calls
     return Left(tools, models)
@@ -79,11 +81,14 @@ def _share(wanted: int | None, remaining: int | None) -> int | None:
 
 def release(state: State, path: Path, usage: Mapping[str, int] | None) -> None:
     """An attempt has ended: what it did not use is free again. What it does not count is taken for used."""
-    held = state.held.pop(path, None) or _NOTHING
+    if usage is None and path not in state.held:
+        return
+    held = state.held.pop(path, _NOTHING)
     used = usage or {}
     tools, models = held.tool_calls or 0, held.model_calls or 0
     state.tool_calls += used.get("tool_calls", tools) - tools
     state.model_calls += used.get("model_calls", models) - models
 
 
+_UNBOUNDED = Left(None, None)
 _NOTHING = Budget(tool_calls=0, model_calls=0)
