@@ -336,7 +336,8 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
             line(run.run, limit=NAME),
             Text(run.state, _STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
-            Text("part of it: " if parent_of(run.run, known) else "", "dim") + line(run.goal or "(no goal)", limit=200),
+            Text("part of it: " if parent_of(run.run, known) else "", "dim")
+            + line(run.goal or "(no goal)", limit=200),
         ]
         for run in listed
     ]

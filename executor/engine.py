@@ -231,7 +231,9 @@ class Engine:
 
     def cancel(self, run_id: str) -> None:
         """End a run for good: a live one's calls are cancelled; one that waits is closed. Raises `UnknownRun`."""
-        waiting = [line.run for line in self.journal.runs() if is_child(line.run, run_id) and line.state == "waiting"]
+        waiting = [
+            line.run for line in self.journal.runs() if is_child(line.run, run_id) and line.state == "waiting"
+        ]
         for child in [id_ for id_ in self._live if is_child(id_, run_id)]:
             self._live[child].cancel()
         if run_id in self._live:

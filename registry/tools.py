@@ -309,7 +309,9 @@ def _choices(options: list[Json], name: str) -> list[Json]:
         if isinstance(choice, bool) or not isinstance(choice, str | int):
             raise SchemaRefused(f"{name}[{place}] must be a text, a number, or an object with such an `id`")
         if choice in found:
-            raise SchemaRefused(f"{name} holds {shorten(repr(choice), 60)} twice; each needs an `id` of its own")
+            raise SchemaRefused(
+                f"{name} holds {shorten(repr(choice), 60)} twice; each needs an `id` of its own"
+            )
         found[choice] = None
     if not found:
         raise SchemaRefused(f"{name} is empty: there is nothing to choose")
@@ -575,7 +577,9 @@ def _approval_need(need: object, name: str) -> ApprovalNeed:
 def _result_from(names: object, takes: Schema, name: str) -> tuple[str, ...]:
     given = (names,) if isinstance(names, str) else names
     if not isinstance(given, Iterable):
-        raise ToolRefused(f"result_from of tool {name!r} must name an argument, not {shorten(repr(names), 40)}")
+        raise ToolRefused(
+            f"result_from of tool {name!r} must name an argument, not {shorten(repr(names), 40)}"
+        )
     known, found = takes.document.get("properties", {}), tuple(given)
     for each in found:
         if each not in known:
@@ -590,7 +594,9 @@ def _model_calls(most: object, name: str) -> int | None:
     if most is None:
         return None
     if isinstance(most, bool) or not isinstance(most, int) or most < 0:
-        raise ToolRefused(f"model_calls of tool {name!r} is {shorten(repr(most), 40)}; it is a number from 0, or None")
+        raise ToolRefused(
+            f"model_calls of tool {name!r} is {shorten(repr(most), 40)}; it is a number from 0, or None"
+        )
     return most
 
 

@@ -131,7 +131,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(
         ("run", "digest", "tool", "args_digest", "key", "reason", "id", "choice", "by", "hook"), _text
     ),
-    **dict.fromkeys(("note", "parent", "cannot_plan", "text", "message", "about", "answer", "purpose", "state"), _text),
+    **dict.fromkeys(
+        ("note", "parent", "cannot_plan", "text", "message", "about", "answer", "purpose", "state"), _text
+    ),
     **dict.fromkeys(("inputs", "question", "contracts"), _object),
     **dict.fromkeys(("args", "approval"), st.none() | _object),
     **dict.fromkeys(("value", "output"), _json),
