@@ -8,7 +8,9 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq --retries 5 install
 HERE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 RUN := $(VENV)/ready-$(HERE)
 TEST := $(RUN)-test
-BENCHMARK := $(RUN)-benchmark
+# LangGraph and what it brings stay out of the environment in which foreplan is tested.
+RIVAL := .venv-benchmark
+BENCHMARK := $(RIVAL)/ready-$(HERE)
 
 export PYTHON
 unexport PYTHONPATH PYTHONHOME
@@ -36,15 +38,15 @@ lint: $(TEST) ## Check style and types
 docs: $(RUN) ## Write the generated parts of the documentation anew
 	@$(PY) docs/generate.py
 
-benchmark: $(BENCHMARK) ## Measure against a bare anyio scheduler and LangGraph
-	@$(PY) benchmarks $(ARGS)
+benchmark: $(BENCHMARK) ## Measure against bare floors and LangGraph; ARGS="overhead --repeats 9", ARGS=--strict
+	@$(RIVAL)/bin/python -P benchmarks $(ARGS)
 
 ready: $(RUN) ## Make the virtual environment, with foreplan in it
 
 ready-test: $(TEST) ## The same with what tests and style checks need
 
 clean: ## Remove the virtual environment and everything that was built
-	@rm -rf $(VENV) build dist foreplan.egg-info licence-audit
+	@rm -rf $(VENV) $(RIVAL) build dist foreplan.egg-info licence-audit
 
 $(RUN): pyproject.toml .ci/python
 	@rm -f $(VENV)/ready-*
@@ -62,7 +64,11 @@ $(TEST): $(RUN)
 	@$(PIP) --group test --group lint
 	@touch $@
 
-$(BENCHMARK): $(TEST)
-	@echo "Installing what the benchmarks need into $(VENV)"
-	@$(PIP) --group benchmark
+$(BENCHMARK): pyproject.toml .ci/python
+	@python=$$(sh .ci/python) || exit 1; \
+	    echo "Making $(RIVAL) with $$python"; \
+	    "$$python" -m venv --clear $(RIVAL)
+	@echo "Installing foreplan and what it is measured against into $(RIVAL)"
+	@$(RIVAL)/bin/python -P -m pip --disable-pip-version-check -qq --retries 5 install 'pip>=25.1'
+	@$(RIVAL)/bin/python -P -m pip --disable-pip-version-check -qq --retries 5 install --editable . --group benchmark
 	@touch $@

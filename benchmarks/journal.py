@@ -1,16 +1,12 @@
 """What durability costs: appending, waiting, lanes that share commits, a busy loop, replay, a long list of runs.
 
-    python benchmarks/journal.py [--json] [--repeats 5] [--folder DIR]
-
 Beside each way of writing stands a bare `sqlite3` loop that writes the same rows with the same settings. CPU time of
 this process (all threads) and wall time, median of the repeats, all in one run; `fdatasync` is what the disk itself
-takes for one page, measured in the same folder.
+takes for one page, measured in the same folder. TMPDIR says which disk that is.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sqlite3
 import statistics
@@ -20,9 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
 import anyio
+from results import Figures, Found, Options, median
 
 from foreplan.executor.events import CallSettled, Event, Outcome
 from foreplan.executor.records import first_tip, next_tip, to_text
@@ -34,7 +30,6 @@ LANES = 10
 RUNS = 10_000
 BATCH = 256
 
-Figures = dict[str, float]
 Row = tuple[str, int, str, bytes]
 
 
@@ -223,35 +218,14 @@ def measurements(backend: str) -> dict[str, Callable[[Path], Figures]]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--folder", type=Path, help="where the disk is that is to be measured")
-    parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
-    options = parser.parse_args()
+def measure(options: Options) -> Found:
     found: dict[str, list[Figures]] = {}
     for _ in range(options.repeats):
-        for name, measure in measurements(options.backend).items():
-            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-                found.setdefault(name, []).append(measure(Path(folder) / "runs.sqlite3"))
-    result = {name: median(figures) for name, figures in found.items()}
-    print(json.dumps(result, indent=2) if options.json else table(result))
+        for name, one in measurements(options.backend).items():
+            with tempfile.TemporaryDirectory() as folder:
+                found.setdefault(name, []).append(one(Path(folder) / "runs.sqlite3"))
+    return Found({name: medians(several) for name, several in found.items()})
 
 
-def median(repeats: list[Figures]) -> dict[str, Any]:
-    return {key: round(statistics.median(r[key] for r in repeats), 1) for key in repeats[0]}
-
-
-def table(result: dict[str, dict[str, Any]]) -> str:
-    lines = [
-        f"{name:28}" + "".join(f"{key} {value:<12,}" for key, value in row.items())
-        for name, row in result.items()
-    ]
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()
+def medians(several: list[Figures]) -> Figures:
+    return {key: median(one[key] for one in several) for key in several[0]}

@@ -1,34 +1,38 @@
 """What the guarded call costs: chain, fan-out and DAG of 1,000 steps, `each` of 10,000, against the bare floor.
 
-    python benchmarks/overhead.py [--json] [--repeats 5] [--peer langgraph]
-
-Each step has three typed arguments, one of them a reference, and gives an object; both sides are validated, the journal
-is in memory. The floor is a warm scheduler of thirty lines on anyio that keeps the same order and does nothing else.
-CPU time of this process (all threads), median of the repeats, all in one run; the ratio is what counts.
+Each step has three typed arguments, one of them a reference, and gives an object; both sides are validated, the
+journal is in memory. The floor is a warm scheduler of thirty lines on anyio that keeps the same order and does nothing
+else; LangGraph runs the same steps and validates nothing. Plans and graphs are compiled beforehand, but for the rows
+that say so. CPU time of this process (all threads), median of the repeats, all in one run; the ratio is what counts.
 """
 
 from __future__ import annotations
 
-import argparse
-import gc
-import json
-import statistics
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import anyio
+from floor import Edges, chain, dag, fan, unbounded, windowed
+from peers import installed, langgraph
+from results import Figures, Found, Options, Target, cpu, median, ratio
 from typing_extensions import TypedDict
 
-from foreplan import Effect, Engine, Limits, Plan, Policies, tool
+from foreplan import Effect, Engine, Plan, tool
 
 N = 1_000
+ITEMS = 10_000
+THREADED = 2_000
+SHAPES: dict[str, Callable[[int], Edges]] = {"chain": chain, "fan-out": fan, "DAG": dag}
 
 
 class Point(TypedDict):
     total: int
     label: str
+
+
+async def bare(a: int, b: int, label: str) -> Point:
+    return {"total": a + b, "label": label}
 
 
 @tool(effect=Effect.READS)
@@ -37,27 +41,10 @@ async def work(a: int, b: int, label: str) -> Point:
     return {"total": a + b, "label": label}
 
 
-async def bare(a: int, b: int, label: str) -> Point:
+@tool(effect=Effect.READS)
+def work_in_thread(a: int, b: int, label: str) -> Point:
+    """The same, without async."""
     return {"total": a + b, "label": label}
-
-
-Edges = list[list[int]]
-
-
-def chain(n: int) -> Edges:
-    return [[i - 1] if i else [] for i in range(n)]
-
-
-def fan(n: int) -> Edges:
-    return [[0] if i else [] for i in range(n)]
-
-
-def dag(n: int) -> Edges:
-    """Layers of ten; each step needs three of the layer before."""
-    return [[(i // 10 - 1) * 10 + (i + d) % 10 for d in range(3)] if i >= 10 else [] for i in range(n)]
-
-
-SHAPES: dict[str, Callable[[int], Edges]] = {"chain": chain, "fan-out": fan, "dag": dag}
 
 
 def plan_of(edges: Edges) -> Plan:
@@ -71,67 +58,15 @@ def plan_of(edges: Edges) -> Plan:
     return Plan.model_validate({"steps": steps})
 
 
-async def floor(edges: Edges) -> list[Any]:
-    """The bare scheduler: counts down, starts what is ready, keeps results."""
-    results: list[Any] = [None] * len(edges)
-    waiting = [len(needs) for needs in edges]
-    dependants: Edges = [[] for _ in edges]
-    for i, needs in enumerate(edges):
-        for need in needs:
-            dependants[need].append(i)
-
-    async def run(i: int) -> None:
-        needs = edges[i]
-        results[i] = await bare(results[needs[0]]["total"] if needs else 1, 1, "x")
-        for d in dependants[i]:
-            waiting[d] -= 1
-            if not waiting[d]:
-                tasks.start_soon(run, d)
-
-    async with anyio.create_task_group() as tasks:
-        for i, count in enumerate(list(waiting)):
-            if not count:
-                tasks.start_soon(run, i)
-    return results
-
-
-async def timed(main: Callable[[], Awaitable[Any]]) -> float:
-    """CPU seconds of one call, collected before, not during."""
-    gc.collect()
-    gc.disable()
-    try:
-        start = time.process_time()
-        await main()
-        return time.process_time() - start
-    finally:
-        gc.enable()
+def each_plan(n: int, name: str = "work") -> Plan:
+    args = {"a": {"$": "item"}, "b": 1, "label": "x"}
+    return Plan.model_validate(
+        {"steps": [{"id": "every", "each": {"$": f"range({n})"}, "tool": name, "args": args}]}
+    )
 
 
 def make_engine() -> Engine:
-    return Engine([work], policies=Policies(limits=Limits(run=64)))
-
-
-async def shape_rows(
-    repeats: int, peer: Callable[[Edges], Callable[[], Awaitable[Any]]] | None
-) -> list[dict[str, Any]]:
-    rows = []
-    for name, edges in ((name, make(N)) for name, make in SHAPES.items()):
-        plan = plan_of(edges)
-        ours, bares, peers = [], [], []
-        graph = peer(edges) if peer is not None else None
-        engine = make_engine()
-        for _ in range(repeats + 1):
-            bares.append(await timed(partial(floor, edges)))
-            ours.append(await timed(partial(run_whole, engine, plan)))
-            if graph is not None:
-                peers.append(await timed(graph))
-        row = {"case": f"{name} of {N}", "floor_us": micro(bares, N), "foreplan_us": micro(ours, N)}
-        row["ratio"] = round(row["foreplan_us"] / row["floor_us"], 2)
-        if peers:
-            row["peer_us"] = micro(peers, N)
-            row["peer_ratio"] = round(row["peer_us"] / row["foreplan_us"], 2)
-        rows.append(row)
-    return rows
+    return Engine([work, work_in_thread])
 
 
 async def run_whole(engine: Engine, plan: Plan) -> None:
@@ -139,72 +74,103 @@ async def run_whole(engine: Engine, plan: Plan) -> None:
     assert run.ok, run.message
 
 
-async def each_row(repeats: int, n: int = 10_000) -> dict[str, Any]:
-    args = {"a": {"$": "item"}, "b": 1, "label": "x"}
-    steps = [{"id": "every", "each": {"$": f"range({n})"}, "tool": "work", "args": args}]
-    plan = Plan.model_validate({"steps": steps})
-    engine = make_engine()
-    times = [await timed(partial(run_whole, engine, plan)) for _ in range(repeats + 1)]
-    return {"case": f"each of {n}", "foreplan_us": micro(times, n)}
+async def from_the_document(edges: Edges) -> None:
+    """Read, checked, compiled and run as if it had never been seen."""
+    await run_whole(make_engine(), plan_of(edges))
 
 
-def micro(times: list[float], n: int) -> float:
-    """Median microseconds per step; the first run warms and does not count."""
-    return round(statistics.median(times[1:]) / n * 1e6, 1)
+async def built_and_run(edges: Edges) -> None:
+    await langgraph(edges, bare)()
 
 
-def langgraph_peer(edges: Edges) -> Callable[[], Awaitable[Any]]:
-    """The same graph as LangGraph nodes on one state of merged results, compiled beforehand, no saver."""
-    from operator import or_
-    from typing import Annotated
-
-    from langgraph.graph import END, START, StateGraph
-
-    class State(TypedDict):
-        results: Annotated[dict[str, Any], or_]
-
-    def node(i: int, needs: list[int]) -> Callable[[State], Awaitable[dict[str, Any]]]:
-        async def run(state: State) -> dict[str, Any]:
-            a = state["results"][f"s{needs[0]}"]["total"] if needs else 1
-            return {"results": {f"s{i}": await bare(a, 1, "x")}}
-
-        return run
-
-    graph = StateGraph(State)
-    last = {need for needs in edges for need in needs}
-    for i, needs in enumerate(edges):
-        graph.add_node(f"s{i}", node(i, needs))  # type: ignore[call-overload]
-        if needs:
-            graph.add_edge([f"s{n}" for n in needs] if len(needs) > 1 else f"s{needs[0]}", f"s{i}")
-        else:
-            graph.add_edge(START, f"s{i}")
-        if i not in last:
-            graph.add_edge(f"s{i}", END)
-    compiled = graph.compile()
-
-    async def run() -> None:
-        await compiled.ainvoke({"results": {}}, {"recursion_limit": len(edges) + 10})
-
-    return run
+Cases = dict[str, Callable[[], Awaitable[Any]]]
 
 
-async def main(repeats: int, peer: str) -> list[dict[str, Any]]:
-    rows = await shape_rows(repeats, langgraph_peer if peer == "langgraph" else None)
-    return [*rows, await each_row(repeats)]
+async def in_turns(cases: Cases, repeats: int) -> dict[str, list[float]]:
+    """CPU seconds of each case, one after the other, again and again; the first round warms and does not count."""
+    found: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(repeats + 1):
+        for name, main in cases.items():
+            found[name].append(await cpu(main))
+    return {name: times[1:] for name, times in found.items()}
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+async def compared(cases: Cases, repeats: int, n: int) -> Figures:
+    """Microseconds a step, and what that is in terms of the floor and of the peer."""
+    times = await in_turns(cases, repeats)
+    row: Figures = {f"{name}_us": median(seconds, 1e6 / n) for name, seconds in times.items()}
+    row["x_floor"] = ratio(times["foreplan"], times["floor"])
+    if "langgraph" in times:
+        row["langgraph_x_ours"] = ratio(times["langgraph"], times["foreplan"])
+    return row
+
+
+def beforehand(edges: Edges, peer: bool) -> Cases:
+    """Everything compiled; only running is measured."""
+    cases: Cases = {
+        "floor": partial(unbounded, edges, bare),
+        "foreplan": partial(run_whole, make_engine(), plan_of(edges)),
+    }
+    return cases | ({"langgraph": langgraph(edges, bare)} if peer else {})
+
+
+def every_time(edges: Edges, peer: bool) -> Cases:
+    """From the document to the end, each time anew."""
+    cases: Cases = {"floor": partial(unbounded, edges, bare), "foreplan": partial(from_the_document, edges)}
+    return cases | ({"langgraph": partial(built_and_run, edges)} if peer else {})
+
+
+def each(n: int) -> Cases:
+    """The floor keeps to the same window: ten thousand tasks at once would cost it thrice as much."""
+
+    async def step(i: int) -> None:
+        results[i] = await bare(i, 1, "x")
+
+    results: list[Any] = [None] * n
+    return {
+        "floor": partial(windowed, [[] for _ in range(n)], step, 64),
+        "foreplan": partial(run_whole, make_engine(), each_plan(n)),
+    }
+
+
+def each_in_threads(n: int) -> Cases:
+    """Tools without async; the floor is `anyio.to_thread` in the same window."""
+
+    async def step(i: int) -> None:
+        await anyio.to_thread.run_sync(work_in_thread.function, i, 1, "x")
+
+    return {
+        "floor": partial(windowed, [[] for _ in range(n)], step, 64),
+        "foreplan": partial(run_whole, make_engine(), each_plan(n, "work_in_thread")),
+    }
+
+
+async def main(options: Options) -> Found:
+    peer = options.peer and installed() and options.backend == "asyncio"
+    figures: dict[str, Figures] = {}
+    for name, edges in ((name, make(N)) for name, make in SHAPES.items()):
+        figures[f"{name} of {N:,}"] = await compared(beforehand(edges, peer), options.repeats, N)
+    figures[f"DAG of {N:,}, read, checked, compiled"] = await compared(
+        every_time(dag(N), peer), options.repeats, N
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--peer", default="", choices=["", "langgraph"])
-    options = parser.parse_args()
-    anyio.run(anyio.sleep, 0)
-    found = anyio.run(main, options.repeats, options.peer)
-    if options.json:
-        print(json.dumps(found))
-    else:
-        for row in found:
-            print("  ".join(f"{key} {value}" for key, value in row.items()))
+    figures[f"each of {ITEMS:,}"] = await compared(each(ITEMS), options.repeats, ITEMS)
+    figures[f"each of {THREADED:,}, in threads"] = await compared(
+        each_in_threads(THREADED), options.repeats, THREADED
+    )
+    return Found(figures, targets(figures))
+
+
+def targets(figures: dict[str, Figures]) -> list[Target]:
+    shapes = [f"{name} of {N:,}" for name in SHAPES]
+    found = [Target(name, 8, figures[name]["x_floor"], "x the bare floor", expected=6) for name in shapes]
+    of_each = figures[f"each of {ITEMS:,}"]["foreplan_us"]
+    found.append(Target(f"each of {ITEMS:,}", 150, of_each, "µs an item", expected=75))
+    against = figures[f"DAG of {N:,}"].get("langgraph_x_ours")
+    if against is not None:
+        found.append(Target(f"DAG of {N:,}: LangGraph", 2, against, "x our time", at_least=True))
+    return found
+
+
+def measure(options: Options) -> Found:
+    anyio.run(anyio.sleep, 0, backend=options.backend)  # the first run of a loop imports it
+    return anyio.run(main, options, backend=options.backend)

@@ -50,11 +50,11 @@ def _top(module: str | None) -> str:
     return (module or "").split(".")[0]
 
 
-def _absolute(node: ast.AST) -> list[str]:
+def _absolute(node: ast.Import | ast.ImportFrom) -> list[str]:
     """What a statement imports by its full name."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+    return [] if node.level else [node.module or ""]
 
 
 def _belongs(module: str, homes: tuple[str, ...]) -> bool:
@@ -74,6 +74,7 @@ def test_a_room_imports_the_others_relatively() -> None:
         f"{name}:{node.lineno}"
         for name, path in MODULES.items()
         for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
         if {_top(written) for written in _absolute(node)} & {"foreplan", *ROOMS}
     ]
     assert absolute == []

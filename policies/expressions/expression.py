@@ -27,13 +27,14 @@ class Expression:
     names it reads from outside.
     """
 
-    __slots__ = ("_bare", "_cost", "_length", "_run", "names", "text", "tree")
+    __slots__ = ("_bare", "_cost", "_length", "_path", "_run", "names", "text", "tree")
 
     def __init__(self, text: str, tree: ast.expr, names: frozenset[str]) -> None:
         self.text = text
         self.tree = tree
         self.names = names
         self._bare = _is_bare(tree)
+        self._path = _written_path(tree) if self._bare else None
         self._run: Run | None = None
         self._cost = self._length = 0
 
@@ -43,6 +44,14 @@ class Expression:
         A result may share parts with the data: copy it before changing it. A bare reference gives the very value, so
         an integral float stays a float and a large integer stays exact.
         """
+        if self._path is not None:
+            try:
+                value = scope
+                for step in self._path:
+                    value = value[step]
+                return value
+            except (KeyError, IndexError, TypeError):
+                pass  # the closures say what is wrong
         fuel = fuel or Fuel()
         try:
             run = self._run or self._compile()
@@ -108,6 +117,15 @@ def _is_bare(tree: ast.expr) -> bool:
             return False
         tree = tree.value
     return isinstance(tree, ast.Name)
+
+
+def _written_path(tree: ast.expr) -> tuple[str, ...] | None:
+    """Name and keys of a tree like `a.b.c`, which needs no closures; None for any other."""
+    steps: list[str] = []
+    while isinstance(tree, ast.Attribute):
+        steps.append(tree.attr)
+        tree = tree.value
+    return (tree.id, *reversed(steps)) if isinstance(tree, ast.Name) else None
 
 
 def _correction(text: str) -> str:

@@ -113,7 +113,11 @@ def _targets(target: ast.expr) -> Iterator[ast.Name]:
 
 def free_names(tree: ast.expr) -> frozenset[str]:
     """The names read from outside. Raises `ExpressionError` where a function stands for a value."""
-    free = {o.name: o.node for o in _names(tree, {}) if o.binder is None}
+    root = tree
+    while isinstance(root, ast.Attribute):  # most expressions are a path, and its root is the only name
+        root = root.value
+    found = [Occurrence(root.id, root, None)] if isinstance(root, ast.Name) else _names(tree, {})
+    free = {o.name: o.node for o in found if o.binder is None}
     for name, node in free.items():
         if name in FUNCTIONS and name != "index":
             raise ExpressionError(

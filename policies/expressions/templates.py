@@ -140,8 +140,20 @@ def _literal(document: Json, pointer: str = "") -> _Make:
 
 
 def _object(document: dict[str, Json], makers: dict[str, _Make | None]) -> _Make:
-    pairs = [(key, make or _literal(document[key])) for key, make in makers.items()]
-    return lambda scope, fuel: {key: make(scope, fuel) for key, make in pairs}
+    fixed = {key: None if isinstance(value, dict | list) else value for key, value in document.items()}
+    made = tuple(
+        (key, make or _literal(document[key]))
+        for key, make in makers.items()
+        if make or isinstance(document[key], dict | list)
+    )
+
+    def make_object(scope: Mapping[str, Json], fuel: Fuel) -> Json:
+        value = fixed.copy()
+        for key, make in made:
+            value[key] = make(scope, fuel)
+        return value
+
+    return make_object
 
 
 def _array(document: list[Json], makers: list[_Make | None]) -> _Make:
