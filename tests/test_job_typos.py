@@ -9,16 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from jobs.cases_agentdojo import CASES as AGENTDOJO
-from jobs.cases_complexfuncbench import CASES as COMPLEXFUNCBENCH
-from jobs.cases_public import CASES as PUBLIC
-from jobs.cases_taubench import CASES as TAUBENCH
+from jobs.cases import CASES
 from jobs.job import Case, every_plan, plan_of, run
 from support.typos import Typo, typos
 
 from foreplan import Registry, check
-
-CASES = [*AGENTDOJO, *TAUBENCH, *COMPLEXFUNCBENCH, *PUBLIC]
 
 
 def test_the_check_finds_the_typing_errors_and_none_is_silent() -> None:

@@ -14,13 +14,14 @@ from support.virtual import now, run_virtual
 
 from foreplan import Engine, Plan, Run
 from foreplan.executor.events import DecisionAsked
-from foreplan.executor.runtime import Answer
+from foreplan.executor.runtime import Answer, Decide
 from foreplan.planner.documents import load_plan
 
-__all__ = ["ANYTHING", "Case", "every_plan", "plan_of", "run"]
+__all__ = ["ANYTHING", "STARTS", "Case", "every_plan", "plan_of", "run", "said"]
 
 FOLDER = Path(__file__).parent
 STARTS = datetime(2030, 6, 1, 9, tzinfo=UTC).timestamp()
+"""When every run starts."""
 ANYTHING = object()
 """An output that the case says nothing about."""
 
@@ -62,14 +63,22 @@ def plan_of(job: str) -> Plan:
     return load_plan(FOLDER / f"{job}.yaml")
 
 
+def said(case: Case) -> Decide:
+    """What people say in this case. Asked about a call of which nobody knows the end, they say to try again."""
+
+    async def decide(question: DecisionAsked) -> Answer:
+        if question.about == "unknown":
+            return Answer("retry", "bob")
+        answer = case.answers.get(str(question.path[0]))
+        return Answer("refuse", "bob") if answer is None else Answer("answer", "bob", answer)
+
+    return decide
+
+
 def run(case: Case, plan: Plan, world: World, *, backend: str = "asyncio") -> tuple[Run, float]:
     """Approve and run a plan in this world; how it ended, and how long it took in virtual time."""
 
-    async def decide(question: DecisionAsked) -> Answer:
-        said = case.answers.get(str(question.path[0]))
-        return Answer("refuse", "bob") if said is None else Answer("answer", "bob", said)
-
-    engine = Engine(world.tools, clock=lambda: STARTS + now(), decide=decide)
+    engine = Engine(world.tools, clock=lambda: STARTS + now(), decide=said(case))
 
     async def main() -> tuple[Run, float]:
         start = now()
