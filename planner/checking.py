@@ -11,7 +11,6 @@ one with 10,000 faults, because only so many unknown names are compared with wha
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise, takewhile
@@ -400,36 +399,23 @@ def _skipped(study: Study) -> Findings:
     if not nullable:
         return
     for site in study.sites:
-        asked = set().union(*(s.parts["when"].names for s in (site, *site.groups) if "when" in s.parts))
         for part in site.parts.values():
-            yield from _reads_skipped(part, nullable, asked, site)
+            yield from _reads_skipped(study, part, nullable, site)
     if study.output is not None:
-        yield from _reads_skipped(study.output, nullable, set(), None)
+        yield from _reads_skipped(study, study.output, nullable, None)
 
 
-def _reads_skipped(
-    part: Part, nullable: Mapping[str, Step], asked: set[str], reader: Site | None
-) -> Findings:
-    conditions = (
-        [s.step.when for s in (reader, *reader.groups) if s.step.has("when")] if reader is not None else []
-    )
+def _reads_skipped(study: Study, part: Part, nullable: Mapping[str, Step], reader: Site | None) -> Findings:
     for spot in part.spots.values():
         text = spot.expression.text
         for name in sorted(spot.expression.names & nullable.keys()):
-            source = nullable[name]
-            if name in asked or (source.has("when") and source.when in conditions) or _asks_about(name, text):
+            if study.asks(name, text, reader):
                 continue
-            why = "may be skipped" if source.has("when") else "may fail and be skipped"
+            why = "may be skipped" if nullable[name].has("when") else "may fail and be skipped"
             then = "what reads it is skipped then" if reader is not None else "the output has no value then"
             message = f"the step {quoted(name)} {why}; {then}"
             hint = f"{text} if {name} is not None else None"
             yield finding("may_be_skipped", spot.pointer, message, hint if len(hint) <= 200 else "")
-
-
-def _asks_about(name: str, text: str) -> bool:
-    """Whether an expression is only this name, or looks whether it is there: `x is None`, `x or []`, `not x`."""
-    asked = re.compile(rf"(?<![\w.]){re.escape(name)} (?:is|or|and|==|!=) |\bnot {re.escape(name)}\b")
-    return text.strip() == name or asked.search(text) is not None
 
 
 def _constants(study: Study, known: Known) -> Findings:

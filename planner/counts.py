@@ -48,7 +48,7 @@ class Counts:
         """The same, each time its block is gone through."""
         step = site.step
         count = _repeated(step, self.items(site))
-        return _perhaps(count) if step.has("when") and step.when is not True else count
+        return _perhaps(count) if step.id in self.study.fewer else count
 
     def items(self, site: Site) -> Count:
         """How many items `each` has; one without it."""

@@ -10,7 +10,8 @@ outside. What is wrong with expressions, names and types is noted on the way as 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.effect import Effect
@@ -35,6 +36,8 @@ _RUN = object_of({"id": STRING, "started_at": STRING})
 _NO_INPUTS = object_of({})
 _OF_THE_RESULT = frozenset({"until", "next", "undo"})
 """The templates in which a step speaks of its own result."""
+_ALL = ("each", "when", "args", "value", "output")
+"""The others."""
 
 
 class Signature(NamedTuple):
@@ -82,6 +85,10 @@ class Study:
         self.types: dict[str, Type] = {}
         self.spot_types: dict[str, Type] = {}
         self.each_types: dict[str, Type] = {}
+        self.empty: set[str] = set()
+        """Steps whose result may be null because they were skipped or failed, or what they read was."""
+        self.fewer: set[str] = set()
+        """Steps that may make fewer calls than their list says, although nothing fails."""
         self._infer_block(self.root, {})
         self.output_type = self._infer_part(self.output, {}) if self.output is not None else NULL
 
@@ -136,6 +143,37 @@ class Study:
         """Whether `when` names the item, and so is asked for each."""
         part = self.part(step, "when")
         return step.has("each") and part is not None and not part.names.isdisjoint({step.item_name, "index"})
+
+    def asks(self, name: str, text: str, reader: Site | None) -> bool:
+        """Whether what reads a step that may be skipped asks whether it was.
+
+        In the expression itself (by its name, or by the condition on which it runs), or in `when`, its own or that of a
+        group around.
+        """
+        when = self.steps[name].when
+        condition = when.get("$") if isinstance(when, dict) else None
+        if _asks_about(name, text) or (isinstance(condition, str) and condition.strip() in text):
+            return True
+        around = [s for s in (reader, *reader.groups) if "when" in s.parts] if reader is not None else []
+        return any(
+            name in s.parts["when"].names or (when is not None and s.step.when == when) for s in around
+        )
+
+    def _reads_unasked(self, site: Site, sources: set[str], fields: Collection[str] = _ALL) -> bool:
+        """Whether a step takes something from one of these without asking: then it may be skipped itself.
+
+        As the value of a step a name alone may be null; as an argument, a list or a condition it may not.
+        """
+        for part in (site.parts[field] for field in fields if field in site.parts):
+            if part.names.isdisjoint(sources):
+                continue
+            for spot in part.spots.values():
+                text = spot.expression.text
+                for name in spot.expression.names & sources:
+                    alone = text.strip() == name and part.field not in ("value", "output")
+                    if alone or not self.asks(name, text, site):
+                        return True
+        return False
 
     # ---- names -----------------------------------------------------------------------------------------------------
 
@@ -290,7 +328,9 @@ class Study:
         result = self._infer_result(site, own)
         for field in _OF_THE_RESULT & parts.keys():
             self._infer_spots(parts[field], {**own, "result": result})
-        return self._lifted(step, result)
+        if self._reads_unasked(site, self.fewer) or (step.has("when") and step.when is not True):
+            self.fewer.add(step.id)
+        return self._lifted(site, result)
 
     def _infer_result(self, site: Site, own: Mapping[str, Type]) -> Type:
         """The type of one result: of a call, of a value, of a group's item."""
@@ -329,13 +369,21 @@ class Study:
             else type_of_schema(compile_schema(stated).normal.document)
         )
 
-    def _lifted(self, step: Step, result: Type) -> Type:
-        if step.has("each"):
-            null = step.on_failure == "skip" or self.asks_per_item(step) or step.repeats
-            result = array_of(join(result, NULL) if null else result, least=self.least_items(step))
+    def _lifted(self, site: Site, result: Type) -> Type:
+        """The type of a result as others see it: a list where there are several, null where it may be skipped."""
+        step, fans_out = site.step, site.step.has("each")
+        null = self.may_be_null(step) or self._reads_unasked(
+            site, self.empty, ("each",) if fans_out else _ALL
+        )
+        if fans_out:
+            holes = step.on_failure == "skip" or self.asks_per_item(step) or step.repeats
+            holes = holes or self._reads_unasked(site, self.empty)
+            result = array_of(join(result, NULL) if holes else result, least=self.least_items(step))
         elif step.repeats:
             result = array_of(result, least=1)
-        return join(result, NULL) if self.may_be_null(step) else result
+        if null:
+            self.empty.add(step.id)
+        return join(result, NULL) if null else result
 
     def _infer_part(self, part: Part, local: Mapping[str, Type]) -> Type:
         self._infer_spots(part, local)
@@ -379,6 +427,12 @@ def _choice(options: Type) -> Type:
     if item.kinds == {"object"}:
         item = item.field("id") or ANY
     return item if item.kinds <= {"string", "integer"} else ANY
+
+
+def _asks_about(name: str, text: str) -> bool:
+    """Whether an expression is only this name, or looks whether it is there: `x is None`, `x or []`, `not x`."""
+    asked = re.compile(rf"(?<![\w.]){re.escape(name)} (?:is|or|and|==|!=) |\bnot {re.escape(name)}\b")
+    return text.strip() == name or asked.search(text) is not None
 
 
 def _locals(part: Part, site: Site | None) -> set[str]:
