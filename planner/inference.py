@@ -210,6 +210,10 @@ class _Interpreter:
 
     def _no_object(self, node: ast.expr, value: ast.expr, found: Type, name: str) -> Type:
         inner = self._source(value)
+        if name in _PROPERTIES and found.kinds <= {"array", "string", "null"}:
+            new = _PROPERTIES[name].format(inner)
+            fixed = self._instead(node, new)
+            return self._wrong(value, found, f"has no field {quoted(name)}; write {new}", fixed)
         if found.kinds <= {"array", "null"} and (
             not found.item.has("object") or found.item.field(name) is None
         ):
@@ -225,11 +229,14 @@ class _Interpreter:
         near = self.effort.nearest(name, found.fields)
         guess = f"; did you mean {quoted(near)}?" if near else _listed(found.fields)
         end = node.end_col_offset or 0
-        fixed = (
-            self.text[: end - length] + near + self.text[end:]
-            if near and length and near.isidentifier()
-            else ""
-        )
+        fixed = ""
+        if near and length and near.isidentifier():
+            fixed = self.text[: end - length] + near + self.text[end:]
+        elif name in _RESULTS and self._is_step(value):
+            guess, fixed = (
+                "; what a step gives is read by its id alone",
+                self._instead(node, self._source(value)),
+            )
         if isinstance(value, ast.Name) and value.id == "inputs" and "inputs" not in self.local:
             self._note(
                 "unknown_input", f"the plan declares no input {quoted(name)}{guess}", end - length, fixed
@@ -456,7 +463,10 @@ class _Interpreter:
         options = self._options(node.keywords, ANY)
         wanted = "object" if name in ("get", "keys", "values", "items") else "string"
         if found.kinds and not found.has(wanted):
-            return self._wrong(callee.value, found, f"has no .{name}()")
+            turned = name == "join" and len(node.args) == 1 and found.kinds <= {"array", "null"}
+            new = f"{self._source(node.args[0])}.join({self._source(callee.value)})" if turned else ""
+            why = f"has no .{name}()" + (f"; write {new}" if new else "")
+            return self._wrong(callee.value, found, why, self._instead(node, new) if new else "")
         self._perhaps_null(callee.value, found)
         if name == "get":
             return self._get(node, callee.value, found, [*args[1:], *options.values()])
@@ -486,16 +496,32 @@ class _Interpreter:
 
     # -- notes
 
-    def _wrong(self, node: ast.expr, found: Type, why: str) -> Type:
+    def _wrong(self, node: ast.expr, found: Type, why: str, suggestion: str = "") -> Type:
         what = quoted(self._source(node))[1:-1]
-        self._note("wrong_type", f"{what} is {describe(found)}: it {why}", node.col_offset)
+        self._note("wrong_type", f"{what} is {describe(found)}: it {why}", node.col_offset, suggestion)
         return ANY
+
+    def _instead(self, node: ast.expr, new: str) -> str:
+        """The whole expression with another text in the place of a node."""
+        return self.text[: node.col_offset] + new + self.text[node.end_col_offset :]
 
     def _note(self, code: str, message: str, offset: int, suggestion: str = "") -> None:
         self.problems.append(Problem(code, message, offset, suggestion))
 
     def _source(self, node: ast.expr) -> str:
         return self.text[node.col_offset : node.end_col_offset]
+
+
+_PROPERTIES = {
+    "length": "len({})",
+    "size": "len({})",
+    "count": "len({})",
+    "first": "{}[0]",
+    "last": "{}[-1]",
+}
+"""What other languages give lists and texts as fields, and what to write here."""
+_RESULTS = frozenset({"output", "outputs", "result", "results", "response", "return_value"})
+"""What other engines put between a step and the fields of its result."""
 
 
 def _listed(fields: Iterable[str]) -> str:
