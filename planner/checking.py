@@ -715,6 +715,14 @@ def _calls_inside(tool: Tool | None) -> int | None:
     return tool.tool_calls if tool is not None else 0
 
 
+def _calls_to_undo(study: Study, step: Step) -> int | None:
+    """How many calls at most take one call of a step back."""
+    if step.undo is None:
+        return 0
+    inside = _calls_inside(study.registry.get(step.undo.tool))
+    return None if inside is None else 1 + inside
+
+
 def _budget(study: Study, policies: Policies, known: Known) -> Findings:
     most = policies.budget.tool_calls
     if most is None:
@@ -722,14 +730,18 @@ def _budget(study: Study, policies: Policies, known: Known) -> Findings:
     calls = Counts(study, known)
     replaced = {site.step.replaces for site in study.sites}
     counts = [
-        (calls.of(site), _calls_inside(study.tool(site.step)))
+        (calls.of(site), _calls_inside(study.tool(site.step)), _calls_to_undo(study, site.step))
         for site in study.sites
-        if site.step.tool is not None and site.id not in replaced and not _asks_a_person(study.tool(site.step))
+        if site.step.tool is not None
+        and site.id not in replaced
+        and not _asks_a_person(study.tool(site.step))
     ]
-    least = sum(count.least for count, _ in counts)
+    least = sum(count.least for count, _, _ in counts)
     bound: int | None = 0
-    for count, inside in counts:
-        bound = None if None in (bound, count.most, inside) else bound + count.most * (1 + inside)  # type: ignore[operator]
+    for count, inside, back in counts:
+        if bound is not None:
+            unbounded = count.most is None or inside is None or back is None
+            bound = None if unbounded else bound + count.most * (1 + inside + back)  # type: ignore[operator]
     if least > most:
         yield finding("over_budget", "", f"the plan makes at least {least:,} calls, the budget is {most:,}")
     elif bound is None or bound > most:

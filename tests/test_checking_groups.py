@@ -387,6 +387,26 @@ def test_calls_are_counted_through_groups_against_the_budget() -> None:
     ]
 
 
+def test_calls_that_undo_may_exceed_the_budget_too() -> None:
+    """They are calls like any other, if it comes to that."""
+    plan = f"steps: [{{{CAR}, undo: {{tool: cancel, args: {{id: {{$: result.id}}}}}}}}]"
+    assert codes(report(plan, policies=Policies(budget=Budget(tool_calls=2)))) == []
+    assert codes(report(plan, policies=Policies(budget=Budget(tool_calls=1)))) == [("may_exceed_budget", "")]
+
+
+def test_what_reads_a_step_that_may_be_skipped_is_not_certain_to_run() -> None:
+    """So its calls are no reason to refuse a plan, and its result may be null; unless it asks first."""
+    reading = f"{N}, {{id: a, when: {{$: n > 1}}, tool: page}}, {{id: b, each: [1, 2], tool: page, args: {{cursor: {{$: 'a.rows[0]'}}}}}}"
+    policies = Policies(budget=Budget(tool_calls=1))
+    assert ("may_exceed_budget", "") in codes(report(f"steps: [{reading}]", policies=policies))
+    study = Study(read_plan(f"steps: [{reading}]"), tools())
+    assert study.type_of("b").item.has("null")
+    asking = reading.replace("a.rows[0]", "a.rows[0] if a is not None else 0")
+    assert codes(report(f"steps: [{asking}]", policies=policies)) == [("over_budget", "")]
+    same = reading.replace("each: [1, 2]", "when: {$: n > 1}")
+    assert "may_be_skipped" not in dict(codes(report(f"steps: [{same}]")))
+
+
 def test_findings_come_in_the_order_of_the_document() -> None:
     """What is wrong with a group before what is wrong inside it, the tenth step after the second."""
     steps = ", ".join(f"{{id: s{i}, value: {{$: x{i}}}}}" for i in range(11))

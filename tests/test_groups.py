@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -87,7 +88,9 @@ def chain(*names: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.anyio
 async def test_a_group_is_a_chain_per_item_and_outside_sees_its_output() -> None:
     """Inside sees outside and the item; the result is a list of outputs in the order of the items."""
-    end = await run(plan_of(chain("a", "bcd"), {"id": "total", "value": {"$": "sum([f.rows for f in files])"}}))
+    end = await run(
+        plan_of(chain("a", "bcd"), {"id": "total", "value": {"$": "sum([f.rows for f in files])"}})
+    )
     assert end["files"] == [{"name": "a", "rows": 2}, {"name": "bcd", "rows": 5}]
     assert (end.state, end["total"]) == ("done", 7)
 
@@ -120,8 +123,15 @@ async def test_a_group_without_each_gives_its_output() -> None:
 async def test_the_list_of_an_inner_group_is_taken_from_the_item_around_it() -> None:
     """Both items have the same name: in `each` it is still the outer one, inside the nearest."""
     leaf = {"id": "leaf", "tool": "grow", "args": {"rows": {"$": "item + index"}}}
-    inner = {"id": "inner", "each": {"$": "[item, item * 10, index]"}, "steps": [leaf], "output": {"$": "leaf"}}
-    end = await run(plan_of({"id": "outer", "each": {"$": "[1, 2]"}, "steps": [inner], "output": {"$": "inner"}}))
+    inner = {
+        "id": "inner",
+        "each": {"$": "[item, item * 10, index]"},
+        "steps": [leaf],
+        "output": {"$": "leaf"},
+    }
+    end = await run(
+        plan_of({"id": "outer", "each": {"$": "[1, 2]"}, "steps": [inner], "output": {"$": "inner"}})
+    )
     assert end["outer"] == [[2, 12, 3], [3, 22, 4]]
 
 
@@ -142,7 +152,9 @@ async def test_a_literal_call_that_needs_approval_asks_for_each_item_of_its_grou
         """Stamps."""
         return what
 
-    plan = plan_of({"id": "g", "each": {"$": "[1, 2]"}, "steps": [{"id": "s", "tool": "stamp", "args": {"what": "x"}}]})
+    plan = plan_of(
+        {"id": "g", "each": {"$": "[1, 2]"}, "steps": [{"id": "s", "tool": "stamp", "args": {"what": "x"}}]}
+    )
     engine = Engine([stamp])
     end = await engine.run(plan, approval=engine.approve(plan, by="ann"))
     assert end.state == "waiting"
@@ -207,7 +219,9 @@ def test_every_is_the_pause_between_two_calls_and_max_is_a_time_out(backend: str
         times.append(anyio.current_time())
         return "busy"
 
-    plan = plan_of({"id": "poll", "tool": "status", "until": {"$": "result == 'ready'"}, "every": 5, "max": 3})
+    plan = plan_of(
+        {"id": "poll", "tool": "status", "until": {"$": "result == 'ready'"}, "every": 5, "max": 3}
+    )
 
     async def main() -> Run:
         return await Engine([status], clock=now).run(plan)
@@ -215,7 +229,7 @@ def test_every_is_the_pause_between_two_calls_and_max_is_a_time_out(backend: str
     end = run_virtual(backend, main)
     [(where, failure)] = end.failures
     assert (end.state, where, failure.code) == ("failed", "poll", "exhausted")
-    assert [b - a for a, b in zip(times, times[1:], strict=False)] == pytest.approx([5, 5])
+    assert [b - a for a, b in pairwise(times)] == pytest.approx([5, 5])
 
 
 @pytest.mark.anyio
@@ -229,7 +243,9 @@ async def test_until_with_each_stops_after_the_first_that_satisfies_it() -> None
         "until": {"$": "result.rows > 0"},
         "on_failure": "skip",
     }
-    end = await run(plan_of(step, {"id": "name", "value": {"$": "[f.name for f in found if f is not None][0]"}}))
+    end = await run(
+        plan_of(step, {"id": "name", "value": {"$": "[f.name for f in found if f is not None][0]"}})
+    )
     assert (end["name"], end.tool_calls) == ("ok", 2)
     assert end["found"] == [None, {"rows": 2, "name": "ok"}, None]
 
@@ -244,7 +260,12 @@ async def test_a_group_with_until_does_one_item_after_the_other_and_stops_where_
 
 
 TRIP = [
-    {"id": "car", "tool": "book", "args": {"what": "car"}, "undo": {"tool": "cancel", "args": {"booking": {"$": "result"}}}},
+    {
+        "id": "car",
+        "tool": "book",
+        "args": {"what": "car"},
+        "undo": {"tool": "cancel", "args": {"booking": {"$": "result"}}},
+    },
     {
         "id": "hotel",
         "after": ["car"],
@@ -286,7 +307,9 @@ async def test_a_failed_item_of_a_group_takes_back_its_own_and_leaves_the_others
         },
         {"id": "then", "after": ["begun"], "tool": "book", "args": {"what": {"$": "item"}}},
     ]
-    end = await run(plan_of({"id": "trips", "each": {"$": "['rail', 'flight']"}, "steps": steps, "on_failure": "skip"}))
+    end = await run(
+        plan_of({"id": "trips", "each": {"$": "['rail', 'flight']"}, "steps": steps, "on_failure": "skip"})
+    )
     assert end.state == "done"
     assert sorted(done) == ["book flight hotel", "book rail", "book rail hotel", "cancel id of flight hotel"]
 
@@ -294,7 +317,10 @@ async def test_a_failed_item_of_a_group_takes_back_its_own_and_leaves_the_others
 @pytest.mark.anyio
 async def test_groups_of_many_items_run_within_the_caps_and_keep_little() -> None:
     """A thousand chains through four slots."""
-    steps = [{"id": "a", "tool": "grow", "args": {"rows": {"$": "item"}}}, {"id": "b", "tool": "grow", "args": {"rows": {"$": "a"}}}]
+    steps = [
+        {"id": "a", "tool": "grow", "args": {"rows": {"$": "item"}}},
+        {"id": "b", "tool": "grow", "args": {"rows": {"$": "a"}}},
+    ]
     plan = plan_of({"id": "g", "each": {"$": "range(1000)"}, "steps": steps, "output": {"$": "b"}})
     policies = Policies(limits={"run": 4})
     journal = MemoryJournal()
@@ -306,7 +332,14 @@ async def test_groups_of_many_items_run_within_the_caps_and_keep_little() -> Non
 def everything() -> Plan:
     return plan_of(
         chain("a", "bcd", "bad", on_failure="skip"),
-        {"id": "pages", "tool": "page", "until": {"$": "result.next is None"}, "next": {"cursor": {"$": "result.next"}}, "max": 5, "every": 2},
+        {
+            "id": "pages",
+            "tool": "page",
+            "until": {"$": "result.next is None"},
+            "next": {"cursor": {"$": "result.next"}},
+            "max": 5,
+            "every": 2,
+        },
         *TRIP,
     )
 
@@ -336,4 +369,6 @@ def test_a_cut_at_any_event_of_groups_repeats_and_undo_leads_to_the_same_end() -
 
         end = run_virtual("asyncio", main)
         assert (end.state, end.message) == (expected.state, expected.message), cut
-        assert {id: s.value for id, s in end.steps.items()} == {id: s.value for id, s in expected.steps.items()}, cut
+        assert {id: s.value for id, s in end.steps.items()} == {
+            id: s.value for id, s in expected.steps.items()
+        }, cut
