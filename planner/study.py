@@ -10,7 +10,6 @@ outside. What is wrong with expressions, names and types is noted on the way as 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -429,10 +428,24 @@ def _choice(options: Type) -> Type:
     return item if item.kinds <= {"string", "integer"} else ANY
 
 
+_ASKING = (" is ", " or ", " and ", " == ", " != ")
+
+
 def _asks_about(name: str, text: str) -> bool:
     """Whether an expression is only this name, or looks whether it is there: `x is None`, `x or []`, `not x`."""
-    asked = re.compile(rf"(?<![\w.]){re.escape(name)} (?:is|or|and|==|!=) |\bnot {re.escape(name)}\b")
-    return text.strip() == name or asked.search(text) is not None
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        whole = not _goes_on(text[at - 1 : at]) and not _goes_on(text[end : end + 1])
+        if whole and (text.startswith(_ASKING, end) or text.endswith("not ", 0, at)):
+            return True
+        at = text.find(name, end)
+    return text.strip() == name
+
+
+def _goes_on(character: str) -> bool:
+    """Whether a name goes on with this character, or is the key of something else."""
+    return character.isalnum() or character in ("_", ".")
 
 
 def _locals(part: Part, site: Site | None) -> set[str]:
