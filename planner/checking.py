@@ -32,6 +32,7 @@ from .documents import CAPS, MAX_STEPS, read_json
 from .findings import Finding, PlanUnreadable, Report, pointer_to, quoted, split_pointer
 from .folding import Known
 from .graph import shorten_path
+from .hints import lookalikes, undescribed
 from .plan import DEEPEST_GROUP, Plan, Step
 from .study import Block, Part, Site, Study, finding, optional
 from .types import ANY, Type, describe, disjoint, type_of_value
@@ -761,4 +762,6 @@ _RULES: tuple[Callable[[Study], Findings], ...] = (
     _without_output,
     _unused,
     _unordered,
+    lookalikes,
+    undescribed,
 )

@@ -283,6 +283,8 @@ class Finding(NamedTuple):
     """The line of the source with a caret under the place, where the source is at hand."""
     offset: int | None = None
     """Where the pointer leads to an expression: the place in its text, in characters from 0."""
+    corrected: str = ""
+    """The line of the source as it should be, where the suggestion fits into it and the source is at hand."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, without the fields that say nothing."""
