@@ -13,17 +13,21 @@ if TYPE_CHECKING:
     from .executor.run import Run
     from .executor.sqlite_journal import SqliteJournal
     from .planner.approvals import Approval
+    from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
+    from .planner.models.extract import extract_with
     from .planner.plan import Patch, Plan, Step
     from .planner.planners import FunctionPlanner, StaticPlanner
     from .planner.reviewing import diff, review
+    from .planner.subplans import as_tool
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
     from .policies.permissions import Principal
     from .policies.policies import Budget, Limits, Policies
     from .policies.retry import Retry
+    from .registry.people import ask
     from .registry.registry import Registry
     from .registry.tools import Tool, ToolContext, tool
 
@@ -44,6 +48,7 @@ __all__ = [
     "ModelPlanner",
     "Patch",
     "Plan",
+    "PlanBuilder",
     "Policies",
     "Principal",
     "Registry",
@@ -55,8 +60,11 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolFailure",
+    "as_tool",
+    "ask",
     "check",
     "diff",
+    "extract_with",
     "review",
     "tool",
 ]
@@ -67,17 +75,21 @@ _HOMES = {
     "executor.run": ("Run",),
     "executor.sqlite_journal": ("SqliteJournal",),
     "planner.approvals": ("Approval",),
+    "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
+    "planner.models.extract": ("extract_with",),
     "planner.plan": ("Patch", "Plan", "Step"),
     "planner.planners": ("FunctionPlanner", "StaticPlanner"),
     "planner.reviewing": ("diff", "review"),
+    "planner.subplans": ("as_tool",),
     "policies.effect": ("Effect",),
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
     "policies.permissions": ("Principal",),
     "policies.policies": ("Budget", "Limits", "Policies"),
     "policies.retry": ("Retry",),
+    "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
 }

@@ -147,7 +147,7 @@ Decide = Annotated[
     typer.Option(
         "--decide",
         metavar="ID=CHOICE",
-        help="The answer to an open question (ID=accept:JSON gives a result); may be repeated.",
+        help="The answer to an open question (ID=answer:JSON answers a step that asks, ID=accept:JSON gives a result); may be repeated.",
     ),
 ]
 Reason = Annotated[

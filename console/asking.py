@@ -1,7 +1,7 @@
 """A person at the terminal: one question at a time, values as they are, and no answer means no.
 
     yes_or_no     before a run: shall this plan run?
-    Desk.decide   during a run: calls that ask, outcomes nobody knows, patches beyond the approval
+    Desk.decide   during a run: calls that ask, outcomes nobody knows, patches beyond the approval, steps that ask
 
 Questions of a run may come many at once; those about the same tool are shown together and answered together or one by
 one. The terminal is read by the event loop itself, so that Ctrl-C and the end of a run find no thread stuck in it.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import json
 import os
 import sys
 from typing import NamedTuple
@@ -23,12 +24,13 @@ from ..executor.runtime import Answer
 from ..planner.documents import read_document
 from ..planner.findings import PlanUnreadable
 from ..policies.errors import BadInput
+from ..registry.schema import compile_schema
 from .lines import plain
 from .live import View
 from .screen import Screen
 from .telling import calls_together, question
 
-__all__ = ["Desk", "login_name", "yes_or_no"]
+__all__ = ["Desk", "login_name", "read_reply", "yes_or_no"]
 
 
 def yes_or_no(screen: Screen, asked: str) -> bool:
@@ -111,6 +113,8 @@ class Desk:
 
     async def _alone(self, asked: DecisionAsked) -> Answer | None:
         self._show(question(asked, sources=self._view.progress.sources(asked)))
+        if asked.about == "ask":
+            return await self._reply(asked)
         if asked.options != ("approve", "reject"):
             return await self._choice(asked)
         said = await self._line("Approve? [y/N] ")
@@ -127,6 +131,23 @@ class Desk:
             return None
         value = await self._value() if chosen[0] == "accept" else None
         return None if self._gone else Answer(chosen[0], self._by, value)
+
+    async def _reply(self, asked: DecisionAsked) -> Answer | None:
+        """The answer to a question of the plan: an option by its number or name, or a value as JSON."""
+        options = asked.question["args"].get("options")
+        what = "Your answer as JSON" if options is None else f"Which, 1 to {len(options)}"
+        while True:
+            said = await self._line(f"{what}? [`refuse`, or Enter to decide later] ")
+            if not said:
+                return None
+            if said == "refuse":
+                return Answer("refuse", self._by)
+            try:
+                value = read_reply(said, asked)
+            except BadInput as error:
+                self._show(Text(plain(error), "red"))
+            else:
+                return Answer("answer", self._by, value)
 
     async def _value(self) -> object:
         """What the call gave, as the person knows it."""
@@ -150,6 +171,35 @@ class Desk:
             self._gone = True
             self._screen.err.print()
         return (said or "").strip()
+
+
+def read_reply(said: str, asked: DecisionAsked) -> object:
+    """What a typed line says in answer to a question of the plan. Raises `BadInput` with what to type instead."""
+    schema = asked.question["schema"]
+    options = asked.question["args"].get("options")
+    if options is not None:
+        return schema["enum"][_place(said, schema["enum"])]
+    value: object = said
+    if schema.get("type") != "string" or said.startswith('"'):
+        try:
+            value = read_document(said, format="json")
+        except PlanUnreadable as error:
+            raise BadInput(f"{error.findings[0].message}; text stands in double quotes") from None
+    problems = compile_schema(schema, closed=True).problems(value)
+    if problems:
+        raise BadInput("; ".join(f"{p.pointer or 'it'} {p.message}" for p in problems[:3]))
+    return value
+
+
+def _place(said: str, choices: list[object]) -> int:
+    """Which option is meant, from 0: by its number, or as it is written."""
+    spelt = [{str(n), f"#{n}", str(choice), json.dumps(choice)} for n, choice in enumerate(choices, 1)]
+    meant = [place for place, spellings in enumerate(spelt) if said in spellings]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise BadInput(f"{said!r} may mean two of them: write #{meant[0] + 1} or #{meant[1] + 1}")
+    raise BadInput(f"{said!r} is no option: type its number, 1 to {len(choices)}")
 
 
 def _kind(asked: DecisionAsked) -> tuple[str, object]:

@@ -13,8 +13,9 @@ from typing import Any, cast, get_args
 
 from rich.text import Text
 
+from ..executor.children import parent_of
 from ..executor.engine import Engine, read_run
-from ..executor.events import Event, encode
+from ..executor.events import DecisionAsked, Event, encode
 from ..executor.run import Run
 from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal
@@ -311,13 +312,16 @@ def _desk(screen: Screen, view: View, by: str | None) -> Decide | None:
 
 
 def _run_in(stored: SqliteJournal, word: str) -> str:
-    """The id of a run: the word itself, or the newest run for `last`."""
+    """The id of a run: the word itself, or for `last` the newest run that is not part of another."""
     if word != "last":
         return word
     listed = stored.runs()
     if not listed:
         raise BadInput(f"the journal {stored.path} holds no run yet")
-    return listed[0].run
+    run, known = listed[0].run, {line.run for line in listed}
+    while parent := parent_of(run, known):
+        run = parent
+    return run
 
 
 class _Journal:
@@ -409,10 +413,15 @@ def _advice(setting: Setting, ended: Run) -> Iterator[str]:
         return
     yield "Answer, and go on:" if ended.waiting else "Go on:"
     shown = ended.waiting[:_ANSWERS]
-    answers = [f"--decide {shlex.quote(f'{plain(asked.id)}=CHOICE')}" for asked in shown]
+    answers = [f"--decide {shlex.quote(f'{plain(asked.id)}={_said(asked)}')}" for asked in shown]
     yield "  " + " ".join([setting.command("resume", ended.id), *answers])
     if len(ended.waiting) > _ANSWERS:
         yield f"  and one --decide for each of the other {len(ended.waiting) - _ANSWERS} questions"
+
+
+def _said(asked: DecisionAsked) -> str:
+    """What stands for the answer to a question."""
+    return "answer:JSON" if asked.about == "ask" else "CHOICE"
 
 
 def _code(ended: Run) -> Code:

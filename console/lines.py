@@ -27,7 +27,6 @@ __all__ = [
     "block",
     "clipped",
     "columns",
-    "count",
     "heading",
     "indented",
     "joined",
@@ -113,11 +112,6 @@ def clipped(text: str, limit: int | None) -> str:
     if limit is None or len(text) <= limit:
         return plain(text)
     return f"{plain(text[:limit])}… ({len(text) - limit:,} more characters; --full shows them)"
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """`1 step`, `2 steps`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def seconds(duration: float) -> str:

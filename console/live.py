@@ -29,7 +29,8 @@ from ..policies.errors import ForeplanError
 from ..policies.expressions import compile_template
 from ..policies.policies import Policies
 from ..policies.retry import wait_before
-from .lines import NAME, Cell, count, joined, line, seconds
+from ..policies.text import count
+from .lines import NAME, Cell, joined, line, seconds
 from .screen import Screen
 
 __all__ = ["Progress", "Tally", "View"]
@@ -42,16 +43,19 @@ _BAR = 24
 
 
 class Tally:
-    """One step: how many of its calls there are, are open, have ended, and how."""
+    """One step: how many of its calls (of a group: its items) there are, are open, have ended, and how."""
 
-    __slots__ = ("_stops", "_whole", "ended", "fans_out", "open", "retries", "total")
+    __slots__ = ("_stops", "_whole", "ended", "fans_out", "inside", "open", "repeats", "retries", "total")
 
     def __init__(self, step: Step) -> None:
-        self.fans_out = step.has("each") and step.tool is not None
-        self.total: int | None = None if self.fans_out else 1
+        self.fans_out = step.has("each") and (step.tool is not None or step.steps is not None)
+        self.repeats = step.repeats and not step.has("each")
+        self.total: int | None = step.max if self.repeats else None if self.fans_out else 1
         self.open: set[e.Path] = set()
         self.retries = 0
         self.ended: Counter[Outcome] = Counter()
+        self.inside = 0
+        """Of a group: steps inside it that have ended."""
         self._stops = step.on_failure == "stop"
         self._whole = False
 
@@ -66,11 +70,23 @@ class Tally:
         stopped = self._stops and bool(self.ended[Outcome.FAILED]) and not self.open
         return self._whole or self.done == self.total or stopped
 
+    @property
+    def under_way(self) -> bool:
+        """Whether something of it is open, or has ended and more is to come."""
+        return bool(self.open) or (bool(self.done or self.inside) and not self.settled)
+
     def end(self, path: e.Path, outcome: Outcome) -> None:
-        """One item, or the step as a whole, has ended."""
+        """One item, the step as a whole, or a step inside it has ended."""
         self.open.discard(path)
+        if len(path) > 2 or (len(path) == 2 and isinstance(path[1], str)):
+            self.inside += 1
+            return
         self.ended[outcome] += 1
-        self._whole = len(path) == 1
+        self._whole = self._whole or len(path) == 1
+
+    def enough(self) -> None:
+        """`until` holds: no further call is made."""
+        self._whole = True
 
 
 class Progress:
@@ -85,6 +101,7 @@ class Progress:
         self.calls = 0
         self.retries = 0
         self.replans = 0
+        self.undone = 0
         self.asked: dict[str, e.DecisionAsked] = {}
         self.opened_at = 0.0
         self.at = 0.0
@@ -109,12 +126,25 @@ class Progress:
     @property
     def under_way(self) -> list[tuple[str, Tally]]:
         """Steps with calls open, or fanned out and not at their end."""
-        return [(id, t) for id, t in list(self.tallies.items()) if t.open or (t.done and not t.settled)]
+        return [(id, t) for id, t in list(self.tallies.items()) if t.under_way]
 
     def sources(self, asked: e.DecisionAsked) -> Mapping[str, Any]:
         """The templates of the arguments that a question shows values of."""
-        step = self._steps.get(str(asked.path[0])) if asked.path else None
-        return step.args if step is not None else {}
+        if "of" in asked.question:
+            return {}  # it shows values of a call inside a sub-plan
+        step, undoes = self._step_at(asked.path)
+        if step is None or not undoes:
+            return step.args if step is not None else {}
+        return step.undo.args if step.undo is not None else {}
+
+    def _step_at(self, path: e.Path) -> tuple[Step | None, bool]:
+        """The step that a path leads to, and whether to the call that undoes it."""
+        ids = [part for part in path if isinstance(part, str)]
+        if len(ids) > 1 and ids[-1] == "undo":
+            before = self._steps.get(ids[-2])
+            if before is not None and before.steps is None:
+                return before, True
+        return (self._steps.get(ids[-1]) if ids else None), False
 
     def take(self, event: Event) -> None:
         """Add one event."""
@@ -145,7 +175,7 @@ class Progress:
         """Steps join; the values that their `each` reads are kept from now on."""
         for step in steps:
             self.tallies[step.id] = Tally(step)
-            self._steps[step.id] = step
+            self._steps.update((inner.id, inner) for inner in _with_all_inside(step))
             if step.has("each"):
                 self._sizes[step.id] = _template(step.each)
         names = [t.names for t in self._sizes.values() if t is not None]
@@ -172,20 +202,26 @@ class Progress:
         tally = self.tallies.get(str(event.path[0]))
         if tally is None:
             return
+        step, undoes = self._step_at(event.path)
         if event.outcome is Outcome.CANCELLED or event.outcome is Outcome.UNKNOWN:
             return
-        if event.failure is not None and self._goes_on(event, str(event.path[0])):
+        if event.failure is not None and self._goes_on(event, step, undoes):
             tally.retries += 1
             self.retries += 1
+            return
+        if undoes:
+            tally.open.discard(event.path)
+            self.undone += event.outcome is Outcome.OK
             return
         self._end(event.path, event.outcome, event.value)
         if event.failure is not None:
             self.failures[event.failure.kind.value] += 1
 
-    def _goes_on(self, event: e.CallSettled, id_: str) -> bool:
+    def _goes_on(self, event: e.CallSettled, step: Step | None, undoes: bool) -> bool:
         """Whether this attempt is followed by another, by the same arithmetic that decides it."""
         failure = event.failure
-        effect = self._effects.get(self._steps[id_].tool or "", Effect.ACTS)
+        tool = step.undo.tool if step is not None and undoes and step.undo is not None else step and step.tool
+        effect = self._effects.get(tool or "", Effect.ACTS)
         if failure is None or not event.attempt:
             return False
         if failure.code == "interrupted" and effect.repeatable:
@@ -203,8 +239,21 @@ class Progress:
         tally = self.tallies.get(id_)
         if tally is not None:
             tally.end(path, outcome)
+        step, _ = self._step_at(path)
+        if step is None or step.id != id_:
+            return  # inside a group: outside sees only what the group gives
+        if tally is not None and step.repeats and outcome is Outcome.OK and self._is_enough(step, value):
+            tally.enough()
         if id_ in self._wanted:
             self._keep(id_, path, value)
+
+    def _is_enough(self, step: Step, value: Any) -> bool:
+        """Whether `until` holds, as far as that can be told from here."""
+        template = _template(step.until)
+        try:
+            return template is not None and template.evaluate({**self._scope, "result": value}) is True
+        except ForeplanError:
+            return False
 
     def _keep(self, id_: str, path: e.Path, value: Any) -> None:
         """Remember a value that the `each` of another step reads."""
@@ -220,11 +269,11 @@ class Progress:
 
     def _made(self, event: e.DecisionMade) -> None:
         asked = self.asked.pop(event.id, None)
-        if asked is not None and asked.path and event.choice in ("reject", "accept", "fail"):
-            ok = event.choice == "accept"
+        if asked is not None and asked.path and event.choice not in ("approve", "retry"):
+            ok = event.choice in ("accept", "answer")
             self._end(asked.path, Outcome.OK if ok else Outcome.FAILED, event.value)
             if not ok:
-                self.failures["permission" if event.choice == "reject" else "timeout"] += 1
+                self.failures["timeout" if event.choice == "fail" else "permission"] += 1
 
     def _ended(self, event: e.RunClosed | e.RunPaused) -> None:
         self.finished = True
@@ -245,6 +294,12 @@ class Progress:
         e.RunClosed: _ended,
         e.RunResumed: _resumed,
     }
+
+
+def _with_all_inside(step: Step) -> Iterator[Step]:
+    yield step
+    for inner in step.steps or ():
+        yield from _with_all_inside(inner)
 
 
 def _template(value: Any) -> Any:
@@ -270,6 +325,8 @@ def summary(progress: Progress, elapsed: float) -> Text:
         parts.append(Text(count(progress.retries, "retry", "retries"), "yellow"))
     if progress.replans:
         parts.append(Text(count(progress.replans, "re-plan"), "yellow"))
+    if progress.undone:
+        parts.append(Text(f"{progress.undone:,} undone", "yellow"))
     if progress.asked:
         parts.append(Text(count(len(progress.asked), "question"), "bold yellow"))
     parts.append(seconds(elapsed))
@@ -295,6 +352,10 @@ def _row(id_: str, tally: Tally, width: int, ascii_only: bool) -> Text:
             _bar(tally, ascii_only),
             f"  {tally.done:,}" + (f"/{tally.total:,}" if tally.total is not None else ""),
         ]
+    elif tally.repeats and tally.done:
+        parts += [f"{count(tally.done, 'call')}" + (f" of at most {tally.total:,}" if tally.total else "")]
+    if tally.inside:
+        parts += [Text(f"  {count(tally.inside, 'step')} inside", "dim")]
     failed = tally.ended[Outcome.FAILED]
     if failed:
         parts += [Text(f"  {failed:,} failed", "red")]

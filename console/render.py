@@ -14,8 +14,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..planner.findings import Finding, Report, Severity
-from ..planner.reviewing import Change, Diff, Planned, Review, spell
+from ..planner.reviewing import Change, Diff, Planned, Review, TakenBack, spell
 from ..policies.effect import Effect
+from ..policies.text import count
 from ..registry.tools import Tool
 from .lines import (
     NAME,
@@ -23,7 +24,6 @@ from .lines import (
     block,
     clipped,
     columns,
-    count,
     heading,
     indented,
     joined,
@@ -123,7 +123,7 @@ def contents(review: Review, *, full: bool = False) -> RenderableType:
 def _title(review: Review) -> RenderableType:
     facts = [
         f"plan {short_digest(review.plan_digest)}",
-        f"{count(len(review.steps), 'step')} in {count(len(review.waves), 'wave')}",
+        f"{count(len(review.every_step), 'step')} in {count(len(review.waves), 'wave')}",
         f"calls: {plain(review.calls.text, 200)}",
     ]
     return stacked(block(review.goal or "(no goal is stated)", "bold", 2000), joined(facts))
@@ -146,30 +146,53 @@ def _errors(review: Review) -> Iterator[RenderableType]:
 
 
 def _irreversible(review: Review, limit: int | None) -> Iterator[RenderableType]:
-    steps = [step for step in review.steps if step.id in review.irreversible]
+    listed = [(step, groups) for step, groups in _nested(review.steps) if step.id in review.irreversible]
     heads = padded(
-        [[line(s.id, "bold", NAME), line(s.tool or "", limit=NAME), Text(_calls(s))] for s in steps]
+        [[line(s.id, "bold", NAME), line(s.tool or "", limit=NAME), Text(_calls(s))] for s, _ in listed]
     )
-    for step, head in zip(steps, heads, strict=True):
+    for (step, groups), head in zip(listed, heads, strict=True):
         yield head
-        yield indented(stacked(*_arguments(step, limit), *_facts(step, _usual(review))))
+        around = [Text(_inside(group), "dim") for group in groups]
+        yield indented(stacked(*_arguments(step, limit), *around, *_facts(step, _usual(review))))
 
 
 def _steps(review: Review, limit: int | None) -> Iterator[RenderableType]:
-    """Every step in the order of the waves; what is told above in full is not told again."""
-    steps = sorted(review.steps, key=lambda step: step.wave)
-    for step, head in zip(steps, padded(_head(step) for step in steps), strict=True):
+    """Every step in the order of the waves, under its group; what is told above in full is not told again."""
+    listed = list(_nested(review.steps))
+    heads = padded(_head(step, len(groups)) for step, groups in listed)
+    for (step, groups), head in zip(listed, heads, strict=True):
         yield head
         if step.id not in review.irreversible:
-            yield indented(stacked(*_arguments(step, limit), *_facts(step, _usual(review))), 4)
+            told = stacked(*_arguments(step, limit), *_facts(step, _usual(review)))
+            yield indented(told, 4 + 3 * len(groups))
 
 
-def _head(step: Planned) -> list[Text]:
-    does = line(step.tool, limit=NAME) if step.tool is not None else Text("value", "dim")
+def _nested(
+    steps: Iterable[Planned], groups: tuple[Planned, ...] = ()
+) -> Iterator[tuple[Planned, tuple[Planned, ...]]]:
+    """Every step in the order of the waves of its block, with the groups around it, the nearest first."""
+    for step in sorted(steps, key=lambda step: step.wave):
+        yield step, groups
+        yield from _nested(step.steps or (), (step, *groups))
+
+
+def _inside(group: Planned) -> str:
+    """What a group says of the steps in it, where they stand alone."""
+    name = plain(group.id, NAME)
+    each = (
+        f", for each {plain(group.item, NAME)} of {clipped(spell(group.each), VALUE)}" if group.item else ""
+    )
+    when = f", only when {clipped(spell(group.when), VALUE)}" if group.when is not None else ""
+    return f"in the group {name}{each}{when}"
+
+
+def _head(step: Planned, depth: int) -> list[Text]:
+    what = "group" if step.steps is not None else "value"
+    does = line(step.tool, limit=NAME) if step.tool is not None else Text(what, "dim")
     effect = Text(step.effect.value if step.effect else "", _EFFECTS.get(step.effect, ""))
     told = "  see above" if step.effect is Effect.ACTS else ""
     return [
-        Text(f"{step.wave + 1:>2}", "dim"),
+        Text(f"{'   ' * depth}{step.wave + 1:>2}", "dim"),
         line(step.id, "bold", NAME),
         does,
         effect,
@@ -179,6 +202,10 @@ def _head(step: Planned) -> list[Text]:
 
 def _arguments(step: Planned, limit: int | None) -> Iterator[RenderableType]:
     """One line for each argument or part of a value: what it will be, and where it comes from."""
+    if step.steps is not None:
+        if step.output is not None:
+            yield Text.assemble("outside sees ", clipped(spell(step.output), limit))
+        return
     parts = step.args if step.tool is not None else step.value
     if not isinstance(parts, Mapping) or parts.keys() <= {"$", "$literal"}:
         if step.tool is None:
@@ -203,12 +230,15 @@ def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
         yield f"for each {plain(step.item, NAME)} of {clipped(spell(step.each), VALUE)}", "dim"
     if step.when is not None:
         yield f"only when {clipped(spell(step.when), VALUE)}", "dim"
+    yield from _repeats(step)
     if step.asks:
         yield "a person is asked at each call", "yellow"
     if step.permissions:
         yield f"needs {', '.join(plain(p, NAME) for p in step.permissions)}", "dim"
     if step.lacking:
         yield f"lacks {', '.join(plain(p, NAME) for p in step.lacking)}", "bold red"
+    if step.undo is not None:
+        yield from _taken_back(step.undo)
     if step.on_failure == "skip":
         yield "a failure is skipped", "dim"
     if step.replaces:
@@ -217,14 +247,34 @@ def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
         yield f"each try {_bound(step.timeout)}", "dim"
 
 
+def _repeats(step: Planned) -> Iterator[tuple[str, str]]:
+    if step.until is None:
+        return
+    order = "one after the other, " if step.item is not None else ""
+    pause = f", {seconds(step.every)} apart" if step.every else ""
+    yield f"{order}until {clipped(spell(step.until), VALUE)}{pause}", "dim"
+    if step.next:
+        yield f"then with {clipped(spell(step.next), VALUE)}", "dim"
+
+
+def _taken_back(undo: TakenBack) -> Iterator[tuple[str, str]]:
+    """The call that takes a step back: no call of the plan, but one that may happen."""
+    effect = f" ({undo.effect.value})" if undo.effect is not None else ""
+    yield f"undone by {plain(undo.tool, NAME)} {clipped(spell(undo.args), VALUE)}{effect}", "yellow"
+    if undo.asks:
+        yield "a person is asked before it is undone", "yellow"
+    if undo.lacking:
+        yield f"undoing lacks {', '.join(plain(p, NAME) for p in undo.lacking)}", "bold red"
+
+
 def _usual(review: Review) -> float | None:
     """The time limit of most calls: told once."""
-    limits = Counter(step.timeout for step in review.steps if step.tool is not None)
+    limits = Counter(step.timeout for step in review.every_step if step.tool is not None)
     return limits.most_common(1)[0][0] if limits else None
 
 
 def _alike(review: Review) -> bool:
-    return len({step.timeout for step in review.steps if step.tool is not None}) == 1
+    return len({step.timeout for step in review.every_step if step.tool is not None}) == 1
 
 
 def _bound(timeout: float | None) -> str:
@@ -251,7 +301,13 @@ def _sums(review: Review, limit: int | None) -> Iterator[tuple[str, str]]:
     if review.permissions:
         yield "permissions", ", ".join(plain(p, NAME) for p in review.permissions)
     yield "time", _time(review)
-    if any(step.tool is not None for step in review.steps):
+    undone = [step for step in review.every_step if step.undo is not None]
+    if undone:
+        yield (
+            "undo",
+            f"if it fails, {', '.join(plain(s.id, NAME) for s in undone)} would be undone, the last first",
+        )
+    if any(step.tool is not None for step in review.every_step):
         yield "each try", _bound(_usual(review)) + ("" if _alike(review) else ", where nothing else is said")
     yield from _inputs(review, limit)
     if review.output is not None:

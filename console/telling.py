@@ -12,18 +12,20 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ..executor import events as e
+from ..executor.children import parent_of
 from ..executor.events import DecisionAsked, Event, Outcome, RunState, path_text
 from ..executor.journal import RunLine
 from ..executor.run import Run, StepResult
+from ..planner.plan import Step
 from ..planner.reviewing import spell
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.text import count
 from .lines import (
     NAME,
     VALUE,
     block,
     clipped,
     columns,
-    count,
     heading,
     indented,
     joined,
@@ -87,9 +89,7 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     parts: list[RenderableType] = [_verdict(run, took)]
     if run.message and run.state != "done":
         parts.append(block(run.message, limit=2000))
-    parts += _titled(
-        "Steps", columns([_step(step, run) for step in run.steps.values()]) if run.steps else None
-    )
+    parts += _titled("Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None)
     parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)
     parts += _titled("Questions", questions(run.waiting, limit) if run.waiting else None)
     parts += _titled("Output", _output(run, limit) if run.output is not None else None)
@@ -113,6 +113,8 @@ def _verdict(run: Run, took: float | None) -> Text:
     facts.append(count(run.tool_calls, "call"))
     if run.replans:
         facts.append(count(run.replans, "re-plan"))
+    if run.parent:
+        facts.append(line(f"part of run {run.parent}"))
     return joined(facts)
 
 
@@ -120,13 +122,23 @@ def _titled(title: str, part: RenderableType | None) -> list[RenderableType]:
     return [] if part is None else [Text(), heading(title), indented(part)]
 
 
-def _step(step: StepResult, run: Run) -> list[RenderableType]:
+def _rows(run: Run) -> Iterator[tuple[StepResult, Step | None, int]]:
+    """Every step with what the plan says of it and how deep it stands; of a group with `each`, the group only."""
+    planned = {step.id: step for step in run.plan.every_step} if run.plan is not None else {}
+    waiting = [(step, 0) for step in reversed([*run.steps.values()])]
+    while waiting:
+        step, depth = waiting.pop()
+        yield step, planned.get(step.id), depth
+        waiting += [(inner, depth + 1) for inner in reversed([*step.steps.values()])]
+
+
+def _step(step: StepResult, planned: Step | None, depth: int) -> list[RenderableType]:
     style = "dim" if step.replaced else ""
-    planned = run.plan.by_id.get(step.id) if run.plan is not None else None
-    fans_out = planned is not None and planned.has("each")
+    fans_out = planned is not None and (planned.has("each") or planned.repeats)
+    what = "group" if planned is not None and planned.steps is not None else "value"
     return [
-        line(step.id, style, NAME),
-        line(step.tool or "value", style if step.tool else "dim", NAME),
+        line("  " * depth + step.id, style, NAME),
+        line(step.tool or what, style if step.tool else "dim", NAME),
         Text(step.outcome.value if step.outcome else "open", _OUTCOMES[step.outcome]),
         line("; ".join(_remarks(step, fans_out)), "dim", 200),
     ]
@@ -226,10 +238,42 @@ def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) 
     if asked.about == "patch":
         yield from _patch(asked.question, limit)
         return
+    if asked.about == "ask":
+        yield from _of_the_plan(asked.question, limit, sources)
+        return
     tool = line(asked.question.get("tool", ""), "bold", NAME)
     yield Text.assemble(tool, " may have acted, and nobody knows") if asked.about == "unknown" else tool
     yield from map(indented, _values(asked.question, limit, sources))
     yield Text(clipped(_reason(asked.question), limit), "dim")
+
+
+def _of_the_plan(
+    said: Mapping[str, Any], limit: int | None, sources: Mapping[str, Any]
+) -> Iterator[RenderableType]:
+    """What a plan asks: its words and data as they are; options are numbered from 1, in the order of the plan."""
+    args = said["args"]
+    yield block(args["question"], limit=limit).append_text(_source(sources.get("question")))
+    if args.get("data") is not None:
+        yield indented(
+            Text.assemble(("data = ", "dim"), value_text(args["data"], limit), _source(sources.get("data")))
+        )
+    options = args.get("options")
+    if options is None:
+        yield Text(f"an answer as JSON that fits {value_text(said['schema'], limit)}", "dim")
+        return
+    yield columns([[Text(f"{n:>3}", "bold"), *_option(option, limit)] for n, option in enumerate(options, 1)])
+
+
+def _option(option: Any, limit: int | None) -> list[Text]:
+    """An option in two cells: what is chosen, and what is said of it."""
+    if not isinstance(option, dict):
+        return [line(option, limit=VALUE), Text()]
+    rest = {name: value for name, value in option.items() if name not in ("id", "label")}
+    told = [
+        *([line(option["label"])] if "label" in option else []),
+        *([Text(value_text(rest, limit))] if rest else []),
+    ]
+    return [line(option["id"], limit=NAME), joined(told)]
 
 
 def _values(
@@ -258,20 +302,26 @@ def _patch(said: Mapping[str, Any], limit: int | None) -> Iterator[RenderableTyp
     patch = said.get("patch") or {}
     yield Text("the planner wants to change the plan beyond what was approved")
     for step in patch.get("add", []):
-        instead = f" in place of {plain(step['replaces'], NAME)}" if step.get("replaces") else ""
-        yield Text.assemble(
-            ("+ ", "green"),
-            line(step.get("id"), "bold", NAME),
-            "  ",
-            line(step.get("tool") or "value", limit=NAME),
-            instead,
-        )
-        for name, template in (step.get("args") or {}).items():
-            yield Text.assemble(
-                "    ", line(name, limit=NAME), (" = ", "dim"), clipped(spell(template), limit)
-            )
+        yield from _added(step, limit)
     for id_ in patch.get("drop", []):
         yield Text.assemble(("- ", "red"), line(id_, "bold", NAME))
+
+
+def _added(step: Mapping[str, Any], limit: int | None, depth: int = 0) -> Iterator[RenderableType]:
+    """A step of a patch, with all that says what it does; of a group, the steps inside too."""
+    instead = f" in place of {plain(step['replaces'], NAME)}" if step.get("replaces") else ""
+    what = "group" if step.get("steps") is not None else "value"
+    name = line(step.get("id"), "bold", NAME)
+    does = line(step.get("tool") or what, limit=NAME)
+    yield indented(Text.assemble(("+ ", "green"), name, "  ", does, instead), 4 * depth)
+    said = dict(step.get("args") or {}) | {f: step[f] for f in ("each", "when", "until", "next") if f in step}
+    if step.get("undo"):
+        said["undo"] = {str(step["undo"].get("tool")): step["undo"].get("args", {})}
+    for name_, template in said.items():
+        told = clipped(spell(template), limit)
+        yield indented(Text.assemble(line(name_, limit=NAME), (" = ", "dim"), told), 4 * depth + 4)
+    for inner in step.get("steps") or ():
+        yield from _added(inner, limit, depth + 1)
 
 
 # ---------------------------------------------------------------------------------------------- lists
@@ -279,14 +329,17 @@ def _patch(said: Mapping[str, Any], limit: int | None) -> Iterator[RenderableTyp
 
 def run_list(runs: Iterable[RunLine]) -> RenderableType:
     """All runs of a journal, the newest first."""
+    listed = list(runs)
+    known = {run.run for run in listed}
     rows: list[list[RenderableType]] = [
         [
             line(run.run, limit=NAME),
             Text(run.state, _STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
-            line(run.goal or "(no goal)", limit=200),
+            Text("part of it: " if parent_of(run.run, known) else "", "dim")
+            + line(run.goal or "(no goal)", limit=200),
         ]
-        for run in runs
+        for run in listed
     ]
     head: list[RenderableType] = [Text(word, "dim") for word in ("run", "state", "opened (UTC)", "goal")]
     return columns([head, *rows], wrap=False) if rows else Text("no run yet")
@@ -312,7 +365,8 @@ def event_list(events: Iterable[Event]) -> RenderableType:
 def _told(event: Event) -> str:
     match event:
         case e.RunOpened():
-            return f"run {event.run} for {event.principal.id}"
+            part = f", part of run {event.parent}" if event.parent else ""
+            return f"run {event.run} for {event.principal.id}{part}"
         case e.PlanAccepted():
             return f"{count(len(event.plan.steps), 'step')}, {event.digest.removeprefix('sha256:')[:12]}"
         case e.CallAdmitted():

@@ -1,6 +1,6 @@
 """*Admit*: the first half of the guarded call, decided by the mind before anything is begun.
 
-    look up -> static permission -> decode and schema -> flow -> approval -> budget reserved
+    look up -> static permission -> decode and schema -> schema of the result -> flow -> approval -> budget reserved
 
 Each stage takes the state, the tool and the arguments and gives a `Failure` where the call must not be; the order is
 fixed, and every call of every path goes through it. The budget is reserved by the mind when it makes room for a call.
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..policies.errors import SchemaRefused
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.permissions import lacking
 from ..registry.schema import Problem
-from ..registry.tools import Tool
+from ..registry.tools import Tool, result_schema
 from .state import State
 
 __all__ = ["admit", "interrupted", "refused"]
@@ -46,6 +47,18 @@ def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:
     )
 
 
+def promised(tool: Tool, args: dict[str, Any]) -> Failure | None:
+    """Whether what the arguments say of the result is a schema, and no hostile one."""
+    if not tool.result_from:
+        return None
+    try:
+        result_schema(tool, args)
+    except SchemaRefused as error:
+        message = f"{tool.name!r} cannot give such a result: {error}"
+        return Failure(Kind.BAD_ARGS, "schema_refused", message)
+    return None
+
+
 def flow(tool: Tool, args: dict[str, Any]) -> Failure | None:
     """Which values may reach which arguments: no rule is built yet, so none denies."""
     return None
@@ -56,15 +69,13 @@ def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
     name = tool.name
     if name not in state.denied:
         state.denied[name] = permission(state, tool)
-    return state.denied[name] or schema(tool, args) or flow(tool, args)
+    return state.denied[name] or schema(tool, args) or promised(tool, args) or flow(tool, args)
 
 
-def refused(decision: str, by: str, reason: str) -> Failure:
+def refused(decision: str, by: str, reason: str, *, what: str = "this call") -> Failure:
     """The failure of a call that a person refused."""
     why = f": {reason}" if reason else ""
-    return Failure(
-        Kind.PERMISSION, "rejected", f"{by} refused this call{why}", details={"decision": decision}
-    )
+    return Failure(Kind.PERMISSION, "rejected", f"{by} refused {what}{why}", details={"decision": decision})
 
 
 def interrupted() -> Failure:

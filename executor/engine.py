@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..planner.approvals import Approval, Scope, approval_needed, bind, differences
+from ..planner.approvals import Approval, Scope, approval_needed, bind, differences, tools_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
@@ -33,6 +33,7 @@ from ..planner.plan import Plan
 from ..planner.planners import Planner
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
+from ..planner.subplans import Subplan
 from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
@@ -41,13 +42,14 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
 from .admission import interrupted
+from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .events import Event, Outcome
-from .hands import Hands
+from .hands import Hands, Result
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .mind import outstanding, replay
 from .run import Run, run_of
-from .runtime import Answer, Decide, Hook, Host, Runtime, decision_made
-from .state import Perform, State
+from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
+from .state import Call, Perform, State
 
 __all__ = ["Engine", "read_run"]
 
@@ -93,6 +95,7 @@ class Engine:
             clock=clock,
             dice=dice,
             hands=hands,
+            child=self._perform_child,
         )
         self._live: dict[str, Runtime] = {}
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
@@ -133,12 +136,12 @@ class Engine:
     ) -> Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed]:
         """One answer of the planner: a plan that checks, or the next request with what is wrong."""
         try:
-            with anyio.fail_after(self.policies.planner_timeout):
+            with anyio.move_on_after(self.policies.planner_timeout) as scope:
                 said = await planner.plan(request)
-        except TimeoutError:
-            raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s") from None
         except PlanUnreadable as error:
             return _repair(request, getattr(error, "text", ""), error.findings), error
+        if scope.cancelled_caught:
+            raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s")
         proposal = said if isinstance(said, Proposal) else Proposal(said)
         plan = proposal.document
         if not isinstance(plan, Plan):
@@ -223,22 +226,31 @@ class Engine:
         log = self.journal.reopen(run_id)
         with _held(log):
             state = self._restore(run_id)
-            answers = _answers(state, decisions or {})
             runtime = Runtime(state, log, self._host)
-            runtime.write(e.RunResumed(*runtime.stamp(), self.principal))
-            _settle_lost(runtime)
-            for id_, answer in answers.items():
-                runtime.write(decision_made(id_, answer, runtime.stamp()))
-            return await self._drive(runtime, outstanding(state))
+            return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
 
     def cancel(self, run_id: str) -> None:
         """End a run for good: a live one's calls are cancelled; one that waits is closed. Raises `UnknownRun`."""
+        waiting = [
+            line.run for line in self.journal.runs() if is_child(line.run, run_id) and line.state == "waiting"
+        ]
+        for child in [id_ for id_ in self._live if is_child(id_, run_id)]:
+            self._live[child].cancel()
         if run_id in self._live:
             self._live[run_id].cancel()
-            return
+        else:
+            self._close(run_id)
+        for child in waiting:
+            self._close(child)
+
+    def _close(self, run_id: str) -> None:
+        """Close a run that nobody drives."""
         log = self.journal.reopen(run_id)
         with _held(log):
-            runtime = Runtime(self._restore(run_id), log, self._host)
+            state = _recorded(self.journal, run_id)
+            if state.closed is not None:
+                raise _is_closed(run_id, state.closed)
+            runtime = Runtime(state, log, self._host)
             runtime.write(
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
@@ -287,8 +299,7 @@ class Engine:
     def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
         """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
         if approval is None:
-            tools = [self.registry[step.tool] for step in plan.steps if step.tool is not None]
-            if approval_needed(tools, self.policies):
+            if approval_needed([self.registry[name] for name in tools_of(plan)], self.policies):
                 raise NotApproved(
                     "this plan needs an approval: review it, then run it with engine.approve(...)"
                 )
@@ -311,7 +322,7 @@ class Engine:
     def _opening(
         self, runtime: Runtime, plan: Plan, inputs: dict[str, Any], approval: Approval | None, run: str
     ) -> e.RunOpened:
-        used = {step.tool for step in plan.steps}
+        used = set(tools_of(plan))
         planner = self._host.planner is not None
         return e.RunOpened(
             *runtime.stamp(),
@@ -334,10 +345,59 @@ class Engine:
         changed = _changed(opened, self.registry, self.principal)
         if changed:
             raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
+        known = self.registry.only(
+            names=list(opened.contracts)
+        )  # what has come since has no contract in this run
+        state = replay(State(known), events)
+        if state.closed is not None:
+            raise _is_closed(run_id, state.closed)
+        return state
+
+    async def _perform_child(self, call: Call, state: State) -> Result:
+        """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
+        subplan = call.tool.function
+        if not isinstance(subplan, Subplan):
+            raise BadInput(f"{call.tool.name!r} is a sub-plan without its plan; make it with as_tool(...)")
+        child = Engine(
+            subplan.tools,
+            policies=child_policies(state.policies, call, subplan.tools),
+            journal=self.journal,
+            principal=call.principal,
+            clock=self._host.clock,
+            dice=self._host.dice,
+            hands=self._host.hands,
+        )
+        child._live = self._live
+        return await child._as_child(subplan.plan, call, state.approval)
+
+    async def _as_child(self, plan: Plan, call: Call, approval: dict[str, Any] | None) -> Result:
+        run_id = child_id(call)
+        events = _events_so_far(self.journal, run_id)
         state = replay(State(self.registry), events)
         if state.closed is not None:
-            raise BadInput(f"run {run_id!r} is closed ({state.closed.state}): {state.closed.message}")
-        return state
+            return end_of_child(state, run_of(state))
+        log = self.journal.reopen(run_id) if events else self.journal.create(run_id)
+        with _held(log):
+            if not events:
+                state.policies = self.policies
+            runtime = Runtime(state, log, self._host)
+            if len(events) >= 2:
+                commands = self._taken_up(runtime, answers_for(state, call))
+            else:
+                if not events:
+                    opening = self._opening(runtime, plan, settle_inputs(plan, call.args), None, run_id)
+                    runtime.write(opening._replace(parent=call.run, approval=approval))
+                commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
+            return end_of_child(state, await self._drive(runtime, commands))
+
+    def _taken_up(self, runtime: Runtime, decisions: Mapping[str, Answer | str]) -> tuple[Any, ...]:
+        """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
+        answers = _answers(runtime.state, decisions)
+        runtime.write(e.RunResumed(*runtime.stamp(), self.principal))
+        _settle_lost(runtime)
+        for id_, answer in answers.items():
+            runtime.write(decision_made(id_, answer, runtime.stamp()))
+        return outstanding(runtime.state)
 
     async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> Run:
         run = runtime.state.run
@@ -359,28 +419,27 @@ class Engine:
 
 def read_run(journal: Journal, run_id: str) -> Run:
     """A run as its journal tells it, with the contracts that were recorded in place of the tools."""
+    return run_of(_recorded(journal, run_id))
+
+
+def _events_so_far(journal: Journal, run_id: str) -> list[Event]:
+    """The events of a run that may not have begun."""
+    try:
+        return list(journal.events(run_id))
+    except UnknownRun:
+        return []
+
+
+def _is_closed(run_id: str, closed: e.RunClosed) -> BadInput:
+    return BadInput(f"run {run_id!r} is closed ({closed.state}): {closed.message}")
+
+
+def _recorded(journal: Journal, run_id: str) -> State:
     events = list(journal.events(run_id))
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
-    tools = [_promised(contract) for contract in events[0].contracts.values()]
-    return run_of(replay(State(Registry(*tools)), events))
-
-
-def _promised(contract: Mapping[str, Any]) -> Tool:
-    """A tool as its recorded contract describes it: good for replay, not for calling."""
-    options = {
-        name: contract[name]
-        for name in ("effect", "permissions", "version", "requires_approval", "soft_failure")
-    }
-    if contract["timeout"] != "policy":
-        options["timeout"] = contract["timeout"]
-    return Tool.declare(
-        contract["name"],
-        contract["description"],
-        input_schema=contract["input"],
-        output_schema=contract["output"],
-        **options,
-    )
+    tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
+    return replay(State(Registry(*tools)), events)
 
 
 def _journal(journal: Journal | str | Path | None) -> Journal:
@@ -430,7 +489,7 @@ def _settle_lost(runtime: Runtime) -> None:
     state = runtime.state
     for call in [command.call for command in outstanding(state) if isinstance(command, Perform)]:
         if state.calls[call.path].started:
-            outcome = Outcome.FAILED if call.tool.effect.repeatable else Outcome.UNKNOWN
+            outcome = Outcome.CANCELLED if call.tool.resumable else Outcome.UNKNOWN
             stamp = runtime.stamp()
             runtime.write(e.CallSettled(*stamp, call.path, call.attempt, outcome, None, interrupted()))
 
@@ -442,12 +501,7 @@ def _answers(state: State, decisions: Mapping[str, Answer | str]) -> dict[str, A
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
             raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
-        answer = Answer(said) if isinstance(said, str) else said
-        if answer.choice not in asked.options:
-            raise BadInput(
-                f"{answer.choice!r} is no answer to {id_!r}; say one of {', '.join(asked.options)}"
-            )
-        answers[id_] = answer
+        answers[id_] = answer_to(state, asked, said)
     return answers
 
 

@@ -68,7 +68,10 @@ class Outcome(StrEnum):
 
 
 class RunOpened(NamedTuple):
-    """A run exists. `contracts` holds what each tool promised, by name; `approval` is the approval's document."""
+    """A run exists. `contracts` holds what each tool promised, by name; `approval` is the approval's document.
+
+    `parent` is the run in which this one is a call of a sub-plan.
+    """
 
     seq: int
     at: float
@@ -81,6 +84,7 @@ class RunOpened(NamedTuple):
     approval: dict[str, Any] | None = None
     planner: bool = False
     hooks: tuple[str, ...] = ()
+    parent: str = ""
 
 
 class PlanAccepted(NamedTuple):
@@ -117,7 +121,10 @@ class CallStarted(NamedTuple):
 
 
 class CallSettled(NamedTuple):
-    """One attempt ended; `attempt` 0 is a call that was refused before it could begin."""
+    """One attempt ended; `attempt` 0 is a call that was refused before it could begin. `usage` is what it counted.
+
+    `questions`: a sub-plan was put aside (`cancelled`) until people have answered what it asks.
+    """
 
     seq: int
     at: float
@@ -128,6 +135,8 @@ class CallSettled(NamedTuple):
     value: Any = None
     failure: Failure | None = None
     args: dict[str, Any] | None = None
+    usage: dict[str, int] | None = None
+    questions: tuple[dict[str, Any], ...] = ()
 
 
 class ValueSettled(NamedTuple):
@@ -153,20 +162,21 @@ class TimerFired(NamedTuple):
 
 
 class DecisionAsked(NamedTuple):
-    """A person is asked. `about`: an `unknown` outcome, a `call` that needs approval, a `patch` beyond the scope."""
+    """A person is asked. `about`: an `unknown` outcome, a `call` that needs approval, a `patch` beyond the scope, or
+    what a step of the plan wants to know (`ask`; `question` holds its arguments and the `schema` of the answer)."""
 
     seq: int
     at: float
     dice: float
     id: str
-    about: Literal["unknown", "call", "patch"]
+    about: Literal["unknown", "call", "patch", "ask"]
     path: Path
     options: tuple[str, ...]
     question: dict[str, Any]
 
 
 class DecisionMade(NamedTuple):
-    """A person (or a late result of the tool itself) answered; `value` comes with `accept`."""
+    """A person (or a late result of the tool itself) answered; `value` comes with `accept` and `answer`."""
 
     seq: int
     at: float
@@ -324,6 +334,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "hooks": tuple,
     "waiting": tuple,
     "findings": tuple,
+    "questions": tuple,
 }
 
 

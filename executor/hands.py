@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import anyio
@@ -21,13 +22,14 @@ from ..policies.effect import Effect
 from ..policies.expressions import EvaluationError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.policies import Policies
-from ..registry.tools import ToolContext
+from ..registry.schema import Schema, compile_schema
+from ..registry.tools import ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from .events import Outcome
 from .state import Call
 from .threads import Job, Threads
 
-__all__ = ["Guard", "Hands", "Result", "ToolHands"]
+__all__ = ["Guard", "Hands", "Result", "ToolHands", "cancelled", "failure_of"]
 
 
 class Result(NamedTuple):
@@ -36,6 +38,10 @@ class Result(NamedTuple):
     outcome: Outcome
     value: Any = None
     failure: Failure | None = None
+    usage: dict[str, int] | None = None
+    """What the attempt counted: `model_calls`, tokens."""
+    questions: tuple[dict[str, Any], ...] = ()
+    """What a sub-plan asks people before it goes on."""
 
 
 class Hands(Protocol):
@@ -52,8 +58,9 @@ class Guard:
     they still hold what the cap protects.
     """
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, *, expired: Callable[[], bool] = lambda: False) -> None:
         self._limits = policies.limits
+        self._expired = expired
         self._busy = 0
         self._busy_of: dict[str, int] = {}
         self._freed: anyio.Event | None = None
@@ -66,12 +73,19 @@ class Guard:
                 f"no slot for {call.tool.name!r} came free: earlier calls are still running in their threads"
             )
             return Failure(Kind.TIMEOUT, "no_slot", message)
-        self._busy += 1
-        self._busy_of[call.tool.name] = self._busy_of.get(call.tool.name, 0) + 1
+        if self._expired():
+            message = "the approval of this run has expired, so no new call is begun; approve the plan again"
+            return Failure(Kind.PERMISSION, "approval_expired", message)
+        self.hold(call.tool.name)
         return None
 
+    def hold(self, name: str) -> None:
+        """Take one slot, whether there is room or not."""
+        self._busy += 1
+        self._busy_of[name] = self._busy_of.get(name, 0) + 1
+
     def leave(self, name: str) -> None:
-        """Give the slot back: the call is over, and so is its thread."""
+        """Give a slot back: the call is over, or the thread that outlived it."""
         self._busy -= 1
         self._busy_of[name] -= 1
         if self._freed is not None:
@@ -111,30 +125,38 @@ class ToolHands:
 
     async def perform(self, call: Call) -> Result:
         """Make one attempt, under the tool's timeout."""
-        job = None if call.tool.is_async else self._job(call)
+        used: Counter[str] = Counter()
+        job = None if call.tool.is_async else self._job(call, used)
         scope = anyio.move_on_after(call.timeout)
         value, error = None, None
         try:
             with scope:
                 value = await (
-                    call.tool.invoke(call.args, _context(call)) if job is None else self._threads.wait(job)
+                    call.tool.invoke(call.args, _context(call, used))
+                    if job is None
+                    else self._threads.wait(job)
                 )
         except BaseException as raised:
-            if isinstance(raised, KeyboardInterrupt) or _cancelled():
+            pressed = isinstance(raised, KeyboardInterrupt) and (job is None or raised is not job.error)
+            if pressed or cancelled():
                 raise
             error = raised
         finally:
-            if job is None or not job.abandoned:
-                self._guard.leave(call.tool.name)
+            if job is not None and job.abandoned:
+                self._guard.hold(
+                    call.tool.name
+                )  # until the thread ends; the caller gives back the call's own
         if scope.cancel_called and (scope.cancelled_caught or error is not None):
-            return _ended(call, _timed_out(call, still_running=job is not None))
-        await _absorb_cancel()
-        return self._raised(call, error) if error is not None else self._returned(call, value)
+            ended = _ended(call, _timed_out(call, still_running=job is not None))
+        else:
+            await _absorb_cancel()
+            ended = self._raised(call, error) if error is not None else self._returned(call, value)
+        return ended._replace(usage=dict(used)) if used else ended
 
-    def _job(self, call: Call) -> Job:
+    def _job(self, call: Call, used: Counter[str]) -> Job:
         self.threaded = True
         return Job(
-            lambda: call.tool.invoke(call.args, _context(call)), lambda job: self._came_late(call, job)
+            lambda: call.tool.invoke(call.args, _context(call, used)), lambda job: self._came_late(call, job)
         )
 
     def _came_late(self, call: Call, job: Job) -> None:
@@ -145,9 +167,20 @@ class ToolHands:
             self._late(call, ended)
 
     def _raised(self, call: Call, error: BaseException) -> Result:
-        return _ended(call, classify(error, rules=self._policies.failures))
+        return _ended(call, failure_of(error, self._policies))
 
     def _returned(self, call: Call, value: Any) -> Result:
+        """What a tool gave: whatever goes wrong with reading it is a failure of this call alone."""
+        try:
+            return self._read(call, value)
+        except Exception as error:
+            said = type(error).__name__
+            return _ended(
+                call,
+                _bad_result("unreadable_result", f"reading the result of {call.tool.name!r} raised {said}"),
+            )
+
+    def _read(self, call: Call, value: Any) -> Result:
         """Output to JSON, size-capped, validated, asked for a soft failure."""
         tool = call.tool
         try:
@@ -161,14 +194,9 @@ class ToolHands:
             return _ended(
                 call, _bad_result("result_too_large", f"the result of {tool.name!r} is over {most} bytes")
             )
-        if tool.output is not None and not tool.output.accepts(plain):
-            problems = tool.output.problems(plain)
-            if problems:
-                said = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
-                return _ended(
-                    call,
-                    _bad_result("invalid_result", f"the result of {tool.name!r} is not as declared: {said}"),
-                )
+        wrong = _not_as_declared(call, plain)
+        if wrong:
+            return _ended(call, _bad_result("invalid_result", wrong))
         if tool.soft_failure is not None:
             failure = _soft_failure(call, plain)
             if failure is not None:
@@ -176,7 +204,61 @@ class ToolHands:
         return Result(Outcome.OK, plain)
 
 
-def _context(call: Call) -> ToolContext:
+def failure_of(error: BaseException, policies: Policies) -> Failure:
+    """The failure that an exception is, as plain data; an exception that lies about itself is a bug in the tool."""
+    try:
+        failure = classify(error, rules=policies.failures)
+        return failure._replace(code=str(_plain_text(failure.code)), details=_plain_details(failure.details))
+    except Exception:
+        message = f"it raised a {type(error).__name__} that cannot be read"
+        return Failure(
+            Kind.BUSINESS,
+            "tool_error",
+            message,
+            happened=Happened.MAYBE,
+            exception=type(error).__name__,
+            untrusted=True,
+        )
+
+
+def _plain_text(text: object) -> str:
+    """Text without halves of characters, which no journal can hold."""
+    return str(text).encode("utf-8", "backslashreplace").decode()
+
+
+def _plain_details(details: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Details as plain JSON; one that is none is replaced by the reason."""
+    if details is None:
+        return None
+    plain = {}
+    for name, value in details.items():
+        try:
+            plain[_plain_text(name)] = to_plain(value)
+        except Unserialisable as error:
+            plain[_plain_text(name)] = f"(no JSON: {error})"
+    return plain
+
+
+def _not_as_declared(call: Call, result: Any) -> str:
+    """What is wrong with a result by the tool's own schema and by the one in the arguments; "" if nothing is."""
+    tool = call.tool
+    for schema, says in ((tool.output, "declared"), (_asked_for(call), "asked for")):
+        problems = [] if schema is None or schema.accepts(result) else schema.problems(result)
+        if problems:
+            said = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
+            return f"the result of {tool.name!r} is not as {says}: {said}"
+    return ""
+
+
+def _asked_for(call: Call) -> Schema | None:
+    """The schema that the arguments hold; the mind has refused a hostile one at admission."""
+    if not call.tool.result_from:
+        return None
+    document = result_schema(call.tool, call.args)
+    return None if document is None else compile_schema(document, closed=True)
+
+
+def _context(call: Call, used: Counter[str]) -> ToolContext:
     return ToolContext(
         run_id=call.run,
         path=call.path,
@@ -184,6 +266,8 @@ def _context(call: Call) -> ToolContext:
         idempotency_key=call.key,
         principal=call.principal,
         timeout=call.timeout,
+        model_calls=call.budget.model_calls,
+        count=used.update,
     )
 
 
@@ -237,7 +321,7 @@ def _may_exceed(value: Any, most: int) -> bool:
     return False
 
 
-def _cancelled() -> bool:
+def cancelled() -> bool:
     """Whether this task is really being cancelled from outside, not by what a tool raised."""
     return anyio.current_effective_deadline() == -math.inf
 
@@ -248,7 +332,7 @@ async def _absorb_cancel() -> None:
         task = asyncio.current_task()
     except RuntimeError:
         return  # trio
-    if task is None or not task.cancelling() or _cancelled():
+    if task is None or not task.cancelling() or cancelled():
         return
     try:
         await asyncio.sleep(0)

@@ -1,8 +1,11 @@
-"""A plan made ready to run: templates compiled, tools resolved, edges counted once per revision of the plan."""
+"""A plan made ready to run: templates compiled, tools resolved, edges counted once per revision of the plan.
+
+A plan and each group in it is a `Block` of steps. A step inside sees outside, so a group waits for what its steps name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..planner.approvals import asks_at_call
 from ..planner.patches import lineage
@@ -10,70 +13,110 @@ from ..planner.plan import OnFailure, Plan, Step
 from ..policies.expressions import Template, compile_template
 from ..registry.tools import Tool
 
-__all__ = ["Code", "Program", "compile_plan"]
+__all__ = ["Block", "Code", "Program", "compile_plan"]
 
-LOCAL = frozenset({"index", "inputs", "run"})
+_OWN = frozenset({"index", "inputs", "run", "result"})
+
+
+class Block:
+    """Steps that see each other, by id, with who waits for whom."""
+
+    __slots__ = ("codes", "dependants")
+
+    def __init__(
+        self, steps: Iterable[Step], tools: Mapping[str, Tool], first: Mapping[str, str], many: bool = False
+    ) -> None:
+        found = list(steps)
+        known = frozenset(step.id for step in found)
+        self.codes = {step.id: Code(step, tools, first, known, many) for step in found}
+        self.dependants: dict[str, list[str]] = {id_: [] for id_ in self.codes}
+        for code in self.codes.values():
+            for need in code.needs:
+                self.dependants[need].append(code.id)
 
 
 class Code:
-    """One step, compiled. `needs` are the steps it waits for; `reads` those among them whose results it names."""
+    """One step, compiled.
+
+    `many`: it stands in a group that runs for each of a list. `needs` are the steps of its block it waits for; `names` is every free name in it, steps inside a group included.
+    """
 
     __slots__ = (
         "args",
         "asks",
+        "block",
         "each",
         "id",
         "item",
         "lineage",
+        "names",
         "needs",
+        "next",
         "on_failure",
+        "output",
         "per_item",
-        "reads",
+        "serial",
         "step",
         "tool",
+        "undo",
+        "undo_tool",
+        "until",
         "value",
         "when",
     )
 
-    def __init__(self, step: Step, tools: Mapping[str, Tool], first: str, known: frozenset[str]) -> None:
+    def __init__(
+        self,
+        step: Step,
+        tools: Mapping[str, Tool],
+        first: Mapping[str, str],
+        known: frozenset[str],
+        many: bool = False,
+    ) -> None:
         self.step = step
         self.id = step.id
+        self.lineage = first.get(step.id, step.id)
         self.tool: Tool | None = tools[step.tool] if step.tool is not None else None
-        self.asks = self.tool is not None and asks_at_call(step, self.tool)
+        self.block = Block(step.steps, tools, {}, many or step.has("each")) if step.steps is not None else None
+        self.asks = self.tool is not None and asks_at_call(step, self.tool, many=many)
         self.item = step.item_name
         self.on_failure: OnFailure = step.on_failure
-        self.lineage = first
+        self.serial = step.repeats
         self.args = compile_template(step.args)
         self.value = _template(step, "value")
+        self.output = _template(step, "output")
         self.each = _template(step, "each")
         self.when = _template(step, "when")
-        self.per_item = (
-            self.each is not None and self.when is not None and bool(self.when.names & {self.item, "index"})
-        )
-        names: set[str] = set()
-        for template in (self.args, self.value, self.each, self.when):
+        self.until = _template(step, "until")
+        self.next = compile_template(step.next) if step.next is not None else None
+        self.undo = compile_template(step.undo.args) if step.undo is not None else None
+        self.undo_tool = tools[step.undo.tool] if step.undo is not None else None
+        local = {self.item, "index"} if self.each is not None else set()
+        self.per_item = self.when is not None and bool(self.when.names & local)
+        self.names = frozenset(self._names()) - local
+        self.needs = tuple(dict.fromkeys((*sorted((self.names & known) - _OWN), *step.after)))
+
+    def _names(self) -> Iterator[str]:
+        """Every name its own templates and the steps inside it leave free."""
+        inside = self.block.codes if self.block is not None else {}
+        for code in inside.values():
+            yield from code.names - inside.keys()
+        for template in (self.args, self.value, self.each, self.when, self.until, self.next, self.undo):
             if template is not None:
-                names |= template.names
-        local = LOCAL | {self.item} if self.each is not None else LOCAL
-        self.reads = tuple(sorted((names & known) - local))
-        self.needs = tuple(dict.fromkeys((*self.reads, *step.after)))
+                yield from template.names
+        if self.output is not None:
+            yield from self.output.names - inside.keys()
 
 
-class Program:
-    """All steps of one revision, by id, with who waits for whom."""
+class Program(Block):
+    """One revision of a plan, ready to run. Never changed once it is made."""
 
-    __slots__ = ("codes", "dependants", "output", "plan", "tools")
+    __slots__ = ("output", "plan", "tools")
 
     def __init__(self, plan: Plan, tools: Mapping[str, Tool]) -> None:
-        first = lineage(plan)
-        known = frozenset(step.id for step in plan.steps)
+        super().__init__(plan.steps, tools, lineage(plan))
         self.plan = plan
-        self.codes = {step.id: Code(step, tools, first[step.id], known) for step in plan.steps}
-        self.dependants: dict[str, list[str]] = {step.id: [] for step in plan.steps}
-        for code in self.codes.values():
-            for need in code.needs:
-                self.dependants[need].append(code.id)
-        self.tools = tuple({code.tool.name: code.tool for code in self.codes.values() if code.tool}.values())
+        self.tools = tuple({tool.name: tool for tool in _tools_of(self)}.values())
         self.output = compile_template(plan.output) if "output" in plan.model_fields_set else None
 
 
@@ -95,6 +138,13 @@ def compile_plan(plan: Plan, tools: Mapping[str, Tool]) -> Program:
 _HELD: dict[int, Program] = {}
 """Programs by the identity of their plan, which they keep alive."""
 _MOST_HELD = 8
+
+
+def _tools_of(block: Block) -> Iterator[Tool]:
+    for code in block.codes.values():
+        yield from (tool for tool in (code.tool, code.undo_tool) if tool is not None)
+        if code.block is not None:
+            yield from _tools_of(code.block)
 
 
 def _template(step: Step, field: str) -> Template | None:

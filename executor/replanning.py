@@ -65,7 +65,9 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         tools=state.registry.only(permitted=state.principal),
         failures=failures,
         outcomes=tuple(_outcome(state, node, known) for node in state.nodes.values()),
-        not_again=tuple({"tool": tool, "args": args} for (tool, _), (_, args) in state.acted.items()),
+        not_again=tuple(
+            {"tool": tool, "args": next(iter(made.values()))} for (tool, _), made in state.acted.items()
+        ),
         remaining={
             "replans": state.policies.max_replans - state.replans,
             "tool_calls": None if budget.tool_calls is None else budget.tool_calls - state.tool_calls,
@@ -106,7 +108,7 @@ def model_answered(state: State, event: e.ModelAnswered) -> None:
     elif event.findings:
         _give(state, "patch", Write(e.PatchRefused, (event.findings, "check")))
     else:
-        state.stopping = "cannot_plan"
+        state.unplannable = True
         state.gave_up = f"the planner cannot mend this: {event.cannot_plan}"
 
 
@@ -139,16 +141,20 @@ def patch_accepted(state: State, event: e.PatchAccepted) -> None:
     state.patch = None
     plan = _patched(state, event.patch)
     program = state.program = compile_plan(plan, state.tools)
-    old = state.nodes
-    state.nodes = {code.id: old.get(code.id) or Node(code) for code in program.codes.values()}
-    state.ids |= set(state.nodes)
+    root = state.root
+    assert root is not None
+    old = root.nodes
+    root.block = program
+    root.nodes = {code.id: old.get(code.id) or Node(code, root) for code in program.codes.values()}
+    state.ids |= {step.id for step in plan.every_step}
     state.superseded = {step.replaces for step in plan.steps if step.replaces is not None}
-    for id_, node in state.nodes.items():
+    for id_, node in root.nodes.items():
         node.code = program.codes[id_]
-        node.dependants = [state.nodes[d] for d in program.dependants[id_]]
+        node.dependants = [root.nodes[d] for d in program.dependants[id_]]
         if node.outcome is Outcome.BLOCKED:
             node.clear()
-    for node in state.nodes.values():
+    root.left = sum(node.outcome is None for node in root.nodes.values())
+    for node in root.nodes.values():
         _wait_anew(state, node)
 
 
@@ -272,11 +278,21 @@ def _model_within_budget(state: State) -> bool:
 
 
 def _failures(node: Node) -> list[StepFailure]:
+    """What failed in a step: items one by one, and inside a group the steps of its items."""
+    inner = _failures_inside(node)
+    if inner:
+        return inner[:_ITEMS]
     id_, tool = node.code.id, node.code.step.tool or ""
     if node.lane is None or not node.lane.faults:
         failure = node.failure or Failure(Kind.BUSINESS, "failed", node.reason or "the step failed")
-        return [StepFailure(id_, (id_,), tool, None, failure, 0)]
+        return [StepFailure(id_, node.path, tool, None, failure, 0)]
     return [_fault(node.lane, index) for index in sorted(node.lane.faults)[:_ITEMS]]
+
+
+def _failures_inside(node: Node) -> list[StepFailure]:
+    frames = node.lane.frames.values() if node.lane is not None else ()
+    inner = (n for frame in frames for n in frame.nodes.values() if n.outcome is Outcome.FAILED)
+    return [failure for failed in inner for failure in _failures(failed)]
 
 
 def _fault(lane: Lane, index: int) -> StepFailure:

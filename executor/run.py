@@ -1,4 +1,4 @@
-"""A run as people and programs read it: made from a state, live or replayed, and changed by nobody."""
+"""A run as people and programs read it: made from a state, live or replayed, and sharing no value with it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 from ..planner.plan import Plan
 from ..policies.failures import Failure
-from .events import DecisionAsked, Outcome, RunState, path_text
-from .state import Lane, Node, State
+from ..policies.text import count
+from ..registry.values import copy_plain
+from .events import DecisionAsked, Outcome, Path, RunState, path_text
+from .state import Frame, Lane, Node, State
 
 __all__ = ["ItemResult", "Run", "StepResult", "run_of"]
 
@@ -23,11 +25,16 @@ class ItemResult:
     value: Any = None
     failure: Failure | None = None
     reason: str = ""
+    steps: dict[str, StepResult] = field(default_factory=dict)
+    """Inside a group: its steps for this item, as far as the group's output does not say it all."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How one step stands. `value` is plain JSON; with `each`, `items` holds those that did not simply succeed."""
+    """How one step stands. `value` is plain JSON (of an `each` under way, what there is so far); `items` holds those of `each` that did not simply succeed.
+
+    Of a group, `steps` are the steps inside it (with `each`, they stand with their item).
+    """
 
     id: str
     tool: str | None
@@ -37,6 +44,7 @@ class StepResult:
     reason: str = ""
     items: tuple[ItemResult, ...] = ()
     replaced: bool = False
+    steps: dict[str, StepResult] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, without the fields that say nothing."""
@@ -52,7 +60,21 @@ class StepResult:
             document["items"] = [_item_json(item) for item in self.items]
         if self.replaced:
             document["replaced"] = True
+        if self.steps:
+            document["steps"] = [step.to_json() for step in self.steps.values()]
         return document
+
+    def failures(self, within: Path = ()) -> Iterator[tuple[str, Failure]]:
+        """Failures in this step by path: of the steps inside it, else of its items, else its own."""
+        path = (*within, self.id)
+        inner = [f for step in self.steps.values() for f in step.failures(path)]
+        for item in self.items:
+            inside = [f for step in item.steps.values() for f in step.failures((*path, item.index))]
+            inner += inside or ([(path_text((*path, item.index)), item.failure)] if item.failure else [])
+        if inner:
+            yield from inner
+        elif self.failure is not None:
+            yield path_text(path), self.failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +98,8 @@ class Run:
     tool_calls: int = 0
     model_calls: int = 0
     replans: int = 0
+    parent: str = ""
+    """The run in which this one is the call of a sub-plan."""
 
     @property
     def ok(self) -> bool:
@@ -89,18 +113,8 @@ class Run:
     @property
     def failures(self) -> tuple[tuple[str, Failure], ...]:
         """Failures that stand, by the path of the step or item: `("refund[3]", Failure(…))`."""
-        return tuple(self._failures())
-
-    def _failures(self) -> Iterator[tuple[str, Failure]]:
-        for step in self.steps.values():
-            if step.replaced:
-                continue
-            failed = [item for item in step.items if item.failure is not None]
-            for item in failed:
-                assert item.failure is not None
-                yield path_text((step.id, item.index)), item.failure
-            if not failed and step.failure is not None:
-                yield step.id, step.failure
+        standing = (step for step in self.steps.values() if not step.replaced)
+        return tuple(failure for step in standing for failure in step.failures())
 
     def to_json(self) -> dict[str, Any]:
         """The whole run as plain JSON."""
@@ -119,6 +133,7 @@ class Run:
             "tool_calls": self.tool_calls,
             "model_calls": self.model_calls,
             "replans": self.replans,
+            **({"parent": self.parent} if self.parent else {}),
         }
 
 
@@ -133,14 +148,15 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         state=stands,
         reason=reason,
         message=message,
-        output=state.closed.output if state.closed is not None else None,
+        output=copy_plain(state.closed.output) if state.closed is not None else None,
         plan=plan,
-        inputs=state.inputs,
+        inputs=copy_plain(state.inputs),
         steps={id_: _step(state, node) for id_, node in state.nodes.items()},
         waiting=tuple(state.decisions.values()),
         tool_calls=state.tool_calls,
         model_calls=state.model_calls,
         replans=state.replans,
+        parent=state.parent,
     )
 
 
@@ -151,30 +167,44 @@ def _standing(state: State) -> tuple[RunState, str, str]:
     if not state.waiting:
         return "running", "", "the run is under way"
     if state.resting and state.decisions:
-        return "waiting", "people", f"waiting for {len(state.decisions)} answers"
+        return "waiting", "people", f"waiting for {count(len(state.decisions), 'answer')}"
     return "waiting", "interrupted", "interrupted; it goes on when it is resumed"
 
 
 def _step(state: State, node: Node) -> StepResult:
-    id_ = node.code.id
+    id_, lane = node.code.id, node.lane
+    plural = lane is not None and lane.plural
+    single = lane.frames.get(0) if lane is not None and not plural else None
+    so_far = lane.values if lane is not None and plural and node.outcome is None else node.value
     return StepResult(
         id=id_,
         tool=node.code.step.tool,
         outcome=node.outcome,
-        value=node.value,
+        value=copy_plain(so_far),
         failure=node.failure,
         reason=node.reason,
-        items=tuple(_items(node.lane)) if node.lane is not None and node.lane.items is not None else (),
-        replaced=id_ in state.superseded,
+        items=tuple(_items(state, lane)) if lane is not None and plural else (),
+        replaced=id_ in state.superseded and not node.frame.path,
+        steps=_inside(state, single),
     )
 
 
-def _items(lane: Lane) -> Iterator[ItemResult]:
+def _inside(state: State, frame: Frame | None) -> dict[str, StepResult]:
+    return {id_: _step(state, node) for id_, node in frame.nodes.items()} if frame is not None else {}
+
+
+def _items(state: State, lane: Lane) -> Iterator[ItemResult]:
     for index, outcome in enumerate(lane.outcomes):
-        if outcome is not Outcome.OK:
-            fault = lane.faults.get(index)
-            reason = lane.reasons.get(index, "")
-            yield ItemResult(index, outcome, lane.values[index], fault.failure if fault else None, reason)
+        inside = _inside(state, lane.frames.get(index))
+        reason = lane.reasons.get(index, "")
+        if outcome is Outcome.OK and not inside and not reason:
+            continue
+        if lane.items is None and outcome is Outcome.SKIPPED:
+            continue  # a call that a repeating step did not need
+        fault = lane.faults.get(index)
+        yield ItemResult(
+            index, outcome, copy_plain(lane.values[index]), fault.failure if fault else None, reason, inside
+        )
 
 
 def _item_json(item: ItemResult) -> dict[str, Any]:
@@ -183,4 +213,6 @@ def _item_json(item: ItemResult) -> dict[str, Any]:
         document["failure"] = item.failure.to_json()
     if item.reason:
         document["reason"] = item.reason
+    if item.steps:
+        document["steps"] = [step.to_json() for step in item.steps.values()]
     return document

@@ -6,6 +6,7 @@ without an await in between; so there is one order of events, and no queue in wh
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -19,20 +20,23 @@ from ..planner.findings import PlanUnreadable
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
-from ..policies.classification import classify
 from ..policies.effect import Effect
-from ..policies.errors import CannotPlan, JournalError
+from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.policies import Budget
+from ..registry.schema import Schema, compile_schema
+from ..registry.tools import result_schema
+from ..registry.values import Unserialisable, to_plain
 from . import events as e
 from .admission import interrupted
 from .events import Event, Outcome
-from .hands import Guard, Hands, Result, ToolHands
+from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .journal import Log
 from .mind import advance
 from .replanning import replan_request
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Write
 
-__all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "decision_made"]
+__all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
 
 class Answer(NamedTuple):
@@ -44,8 +48,8 @@ class Answer(NamedTuple):
     reason: str = ""
 
 
-Decide: TypeAlias = Callable[[e.DecisionAsked], Awaitable[Answer | None]]
-"""Answers a decision while the run is live; None leaves it waiting."""
+Decide: TypeAlias = Callable[[e.DecisionAsked], Awaitable[Answer | str | None]]
+"""Answers a decision while the run is live; None leaves it waiting, and so does one that raises or gives no option."""
 
 Hook: TypeAlias = Callable[..., Any]
 
@@ -60,11 +64,16 @@ class Host(NamedTuple):
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
+    child: Callable[[Call, State], Awaitable[Result]] | None = None
+    """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
 
+
+_LOG = logging.getLogger("foreplan")
 
 _BREATH = 0.005
 """Seconds of busy loop after which tool threads get the interpreter for `_PAUSE` (measured: a hop waited up to 70 s)."""
 _PAUSE = 0.00005
+_UNUSED = {"model_calls": 0, "tool_calls": 0}
 
 
 class Runtime:
@@ -76,7 +85,7 @@ class Runtime:
         self._log = log
         self._host = host
         self._clock, self._dice = host.clock, host.dice
-        self._guard = Guard(state.policies)
+        self._guard = Guard(state.policies, expired=self._expired)
         self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
         self._base = Context()
         self._tasks: TaskGroup | None = None
@@ -84,6 +93,7 @@ class Runtime:
         self._letting_go = False
         self._cancelled = False
         self._asking = 0
+        self._watch = host.watch
         self._breath = time.perf_counter()
 
     # ------------------------------------------------------------------------------------------ driving
@@ -92,14 +102,38 @@ class Runtime:
         """Append an event, advance, and give what follows. Raises `JournalError`."""
         self._log.append(event)
         commands = advance(self.state, event)
-        if self._host.watch is not None:
-            self._host.watch(event)
+        if self._watch is not None:
+            self._show(event)
         return commands
 
     def stamp(self) -> tuple[int, float, float]:
         """Place, time and die of the next event; time never runs backwards."""
-        state, now = self.state, self._clock()
-        return state.seq + 1, now if now > state.at else state.at, self._dice()
+        return self.state.seq + 1, self._now(), self._dice()
+
+    def _now(self) -> float:
+        """The time, never before that of the last event; where the host's clock raises, it stands still."""
+        try:
+            now, at = self._clock(), self.state.at
+            return now if now > at else at
+        except Exception:
+            _LOG.exception("`clock` raised, so time stands still for run %r", self.state.run)
+            return self.state.at
+
+    def _expired(self) -> bool:
+        """Whether the approval of this run has come to its end."""
+        expires_at = self.state.approval.get("expires_at") if self.state.approval is not None else None
+        return expires_at is not None and self._now() >= expires_at
+
+    def _show(self, event: Event) -> None:
+        """Let the host see an event; one that raises is not shown another."""
+        assert self._watch is not None
+        try:
+            self._watch(event)
+        except Exception:
+            self._watch = None
+            _LOG.exception(
+                "`watch` raised at %s, so run %r goes on without it", type(event).__name__, self.state.run
+            )
 
     async def drive(self, commands: tuple[Command, ...]) -> None:
         """Obey these commands and all that follows, until the run closes or only people are waited for.
@@ -121,6 +155,7 @@ class Runtime:
     def cancel(self) -> None:
         """Stop the run for good: calls under way are cancelled, then the run closes as stopped(cancelled)."""
         self._cancelled = True
+        self._letting_go = True
         self._over.set()
 
     def release(self) -> None:
@@ -199,7 +234,9 @@ class Runtime:
         """One attempt: enter, started, perform, settled. Exactly one terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
-            self._settle(call, Result(Outcome.FAILED, None, refusal))
+            self._settle(
+                call, Result(Outcome.FAILED, None, refusal, _UNUSED if call.budget != Budget() else None)
+            )
             return
         begun = False
         try:
@@ -219,11 +256,28 @@ class Runtime:
                 self._guard.leave(call.tool.name)
                 self._settle_cancelled(call, begun=False)
         try:
-            result = await self._hands.perform(call)
-        except BaseException:
-            self._settle_cancelled(call, begun=True)
-            raise
+            result = await self._performed(call)
+        except JournalError as error:  # the journal of a sub-plan is this one
+            self._fail(error)
+            return
+        except BaseException as error:
+            if cancelled() or isinstance(error, KeyboardInterrupt):
+                self._settle_cancelled(call, begun=True)
+            await _let_through(error)
+            result = self._broken(call, error)
+        finally:
+            self._guard.leave(call.tool.name)
         self._settle(call, result)
+
+    async def _performed(self, call: Call) -> Result:
+        if call.tool.answered_by == "plan" and self._host.child is not None:
+            return await self._host.child(call, self.state)
+        return await self._hands.perform(call)
+
+    def _broken(self, call: Call, error: BaseException) -> Result:
+        """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
+        failure = failure_of(error, self.state.policies)._replace(happened=Happened.MAYBE)
+        return Result(Outcome.FAILED if call.tool.resumable else Outcome.UNKNOWN, None, failure)
 
     def _record(self, event: Event) -> None:
         """Write an event from which no command follows."""
@@ -238,7 +292,14 @@ class Runtime:
         try:
             commands = self.write(
                 e.CallSettled(
-                    *self.stamp(), call.path, call.attempt, result.outcome, result.value, result.failure
+                    *self.stamp(),
+                    call.path,
+                    call.attempt,
+                    result.outcome,
+                    result.value,
+                    result.failure,
+                    usage=result.usage,
+                    questions=result.questions,
                 )
             )
         except JournalError as error:
@@ -249,18 +310,20 @@ class Runtime:
     def _settle_cancelled(self, call: Call, *, begun: bool) -> None:
         """The attempt was cut short: unknown where the tool acts and had begun, else as if it had not been."""
         self._letting_go = True  # only the end of the whole run cancels an attempt
-        if begun and not call.tool.effect.repeatable:
+        if begun and not call.tool.resumable:
             self._settle(call, Result(Outcome.UNKNOWN, None, interrupted()))
         else:
             self._settle(call, Result(Outcome.CANCELLED))
 
     def _came_late(self, call: Call, result: Result) -> None:
         """A thread that outlived its deadline ended: that can settle an outcome that was unknown."""
-        if self._letting_go or self.problem is not None:
+        active = self.state.calls.get(call.path)
+        if self._letting_go or self.problem is not None or active is None or active.attempt != call.attempt:
             return
+        answer = _late_answer(result)
         for id_, decision in self.state.decisions.items():
-            if decision.about == "unknown" and decision.path == call.path:
-                self._decided(id_, _late_answer(result))
+            if answer is not None and decision.about == "unknown" and decision.path == call.path:
+                self._decided(id_, answer)
                 return
 
     @property
@@ -277,21 +340,32 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ waits and questions
 
     async def _sleep(self, command: Sleep) -> None:
-        await anyio.sleep(max(0.0, command.until - self._host.clock()))
+        await anyio.sleep(max(0.0, command.until - self._now()))
         if self.state.open.get(command.path) is command:
             self._answer(lambda: e.TimerFired(*self.stamp(), command.path))
 
     async def _ask(self, command: Ask) -> None:
-        decide = self._host.decide
-        assert decide is not None
+        """Ask a person here; without a good answer the question stays open."""
+        answer = None
         try:
-            answer = await decide(command.decision)
+            answer = await self._person(command.decision)
+        except BaseException as error:
+            await _let_through(error)
+            _LOG.exception("`decide` failed at %r, so the question stays open", command.decision.id)
         finally:
             self._asking -= 1
         if answer is not None and command.decision.id in self.state.decisions:
             self._decided(command.decision.id, answer)
         else:
             self._look_around()
+
+    async def _person(self, decision: e.DecisionAsked) -> Answer | None:
+        assert self._host.decide is not None
+        said = await self._host.decide(decision)
+        open_ = (
+            said is not None and decision.id in self.state.decisions
+        )  # a late result may have answered meanwhile
+        return answer_to(self.state, decision, said) if open_ and said is not None else None
 
     def _decided(self, id_: str, answer: Answer) -> None:
         self._answer(lambda: decision_made(id_, answer, self.stamp()))
@@ -300,14 +374,17 @@ class Runtime:
         hook = self._host.hooks.get(command.hook)
         note, answer, failure = "", "go", None
         try:
-            said = hook(*self._subject(command)) if hook is not None else None
+            said = hook(*self._subject(command)) if hook is not None else False
             if isinstance(said, Awaitable):
                 said = await said
             answer = "stop" if said is False else "go"
+            if hook is None:
+                note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
             if isinstance(said, str):
                 note, answer = said, "stop" if command.hook == "on_replan" else "go"
-        except Exception as error:
-            failure = classify(error)
+        except BaseException as error:
+            await _let_through(error)
+            failure = failure_of(error, self.state.policies)
         self._answer(lambda: e.HookAnswered(*self.stamp(), command.hook, answer, note, failure))  # type: ignore[arg-type]
 
     def _subject(self, command: Consult) -> tuple[Any, ...]:
@@ -315,8 +392,7 @@ class Runtime:
         return (request,) if command.patch is None else (request, command.patch)
 
     async def _replan(self, command: Replan) -> None:
-        request = replan_request(self.state, command)
-        answer = await self._planner_answer(request)
+        answer = await self._planner_answer(replan_request(self.state, command))
         self._answer(lambda: e.ModelAnswered(*self.stamp(), "replan", **answer))
 
     async def _planner_answer(self, request: ReplanRequest) -> dict[str, Any]:
@@ -324,9 +400,13 @@ class Runtime:
         planner, seconds = self._host.planner, self.state.policies.planner_timeout
         if planner is None:
             return {"failure": Failure(Kind.BUSINESS, "no_planner", "this engine has no planner")}
+        said: object = None
         try:
-            with anyio.fail_after(seconds):
+            with anyio.move_on_after(seconds) as scope:
                 said = await planner.replan(request)
+            if scope.cancelled_caught:
+                message = f"the planner gave no answer within {seconds:g} s"
+                return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
         except CannotPlan as error:
             said_so = {"text": getattr(error, "text", ""), "usage": getattr(error, "usage", None)}
             return {"cannot_plan": error.reason or "no reason was given", **said_so}
@@ -334,11 +414,9 @@ class Runtime:
             findings = tuple(f.to_json() for f in error.findings)
             said_so = {"text": getattr(error, "text", ""), "usage": getattr(error, "usage", None)}
             return {"findings": findings, **said_so}
-        except TimeoutError:
-            message = f"the planner gave no answer within {seconds:g} s"
-            return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
-        except Exception as error:
-            return {"failure": classify(error)}
+        except BaseException as error:
+            await _let_through(error)
+            return {"failure": failure_of(error, self.state.policies)}
         return _patch_fields(said)
 
     def _answer(self, event: Callable[[], Event]) -> None:
@@ -353,14 +431,56 @@ class Runtime:
         self._obey(commands)
 
 
+async def _let_through(error: BaseException) -> None:
+    """Raise what must travel: Ctrl-C, and a cancellation from outside, also where a clean-up raised over it."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if cancelled():
+        await anyio.lowlevel.checkpoint()
+
+
 def decision_made(id_: str, answer: Answer, stamp: tuple[int, float, float]) -> e.DecisionMade:
     """The event of an answer to an open decision; the engine has checked that the choice is one of its options."""
     return e.DecisionMade(*stamp, id_, answer.choice, answer.by, answer.value, answer.reason)
 
 
-def _late_answer(result: Result) -> Answer:
+def answer_to(state: State, asked: e.DecisionAsked, said: Answer | str) -> Answer:
+    """A person's answer, sound and plain. Raises `BadInput` where it is no option, or its value no result of the tool."""
+    answer = Answer(said) if isinstance(said, str) else said
+    if answer.choice not in asked.options:
+        raise BadInput(
+            f"{answer.choice!r} is no answer to {asked.id!r}; say one of {', '.join(asked.options)}"
+        )
+    try:
+        plain = answer._replace(
+            value=to_plain(answer.value), by=to_plain(str(answer.by)), reason=to_plain(str(answer.reason))
+        )
+    except Unserialisable as error:
+        raise BadInput(f"the answer to {asked.id!r} is no JSON: {error}") from None
+    schema = _wanted(state, asked) if answer.choice in ("accept", "answer") else None
+    problems = schema.problems(plain.value) if schema is not None else []
+    if problems:
+        said_so = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
+        raise BadInput(f"the value of the answer to {asked.id!r} is not what is wanted: {said_so}")
+    return plain
+
+
+def _wanted(state: State, asked: e.DecisionAsked) -> Schema | None:
+    """The schema of the value that comes with an answer: the call's own, or that of every result of the tool."""
+    active = state.calls[asked.path]
+    of_child = "of" in asked.question  # a question of a sub-plan is about a call that is not known here
+    stated = asked.question.get("schema") if of_child else result_schema(active.tool, active.args)
+    if stated is not None:
+        return compile_schema(stated, closed=True)
+    return None if of_child else active.tool.output
+
+
+def _late_answer(result: Result) -> Answer | None:
+    """What a late result says about an unknown outcome: nothing, where it does not know either."""
     if result.outcome is Outcome.OK:
         return Answer("accept", "the tool itself, late", result.value)
+    if result.outcome is Outcome.UNKNOWN:
+        return None
     return Answer("fail", "the tool itself, late", reason=result.failure.message if result.failure else "")
 
 

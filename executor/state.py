@@ -14,11 +14,11 @@ from ..planner.plan import Patch, Plan
 from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
 from ..policies.permissions import ANYONE, Principal
-from ..policies.policies import Policies
+from ..policies.policies import Budget, Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .events import DecisionAsked, Event, Outcome, Path, RunClosed
-from .program import Code, Program
+from .program import Block, Code, Program
 
 __all__ = [
     "Active",
@@ -27,6 +27,7 @@ __all__ = [
     "Command",
     "Consult",
     "Fault",
+    "Frame",
     "Lane",
     "Node",
     "Perform",
@@ -34,6 +35,7 @@ __all__ = [
     "Sleep",
     "StaleState",
     "State",
+    "Undone",
     "Write",
 ]
 
@@ -53,6 +55,10 @@ class Call(NamedTuple):
     attempt: int
     timeout: float | None
     principal: Principal
+    budget: Budget = Budget()
+    """What it may use besides itself: calls of a sub-plan, questions to a model."""
+    answers: Mapping[str, dict[str, Any]] = {}
+    """What people answered to the questions of a sub-plan, by the ids it gave them."""
 
 
 class Write(NamedTuple):
@@ -98,13 +104,59 @@ class Replan(NamedTuple):
 Command: TypeAlias = Write | Perform | Sleep | Ask | Consult | Replan
 
 
+class Frame:
+    """Steps of one block under way: the plan, or one item of a group. `path` is what the paths of its steps begin with."""
+
+    __slots__ = ("block", "index", "item", "lane", "left", "nodes", "path", "undo", "why")
+
+    def __init__(
+        self, block: Block, path: Path, lane: Lane | None = None, index: int = 0, item: Any = None
+    ) -> None:
+        self.block = block
+        self.path = path
+        self.lane = lane
+        self.index = index
+        self.item = item
+        self.nodes = {code.id: Node(code, self) for code in block.codes.values()}
+        self.left = len(self.nodes)
+        self.undo: list[Undone] = []
+        """What is to be taken back if this unit fails, in the order in which it was done."""
+        self.why: Failure | None = None
+        """Why the unit failed although its steps did not: its output does not resolve."""
+        for id_, node in self.nodes.items():
+            node.dependants = [self.nodes[d] for d in block.dependants[id_]]
+            node.waiting = len(node.code.needs)
+
+    @property
+    def outer(self) -> Frame | None:
+        """The frame around this one."""
+        return self.lane.node.frame if self.lane is not None else None
+
+    @property
+    def lineage(self) -> str:
+        """Names of the groups around, as they were first called, with the indices of their items."""
+        return "" if self.lane is None else f"{self.lane.lineage}[{self.index}]."
+
+
 class Node:
-    """One step of the run: what it waits for, and how it ended."""
+    """One step of a frame: what it waits for, and how it ended."""
 
-    __slots__ = ("blocker", "code", "dependants", "failure", "lane", "outcome", "reason", "value", "waiting")
+    __slots__ = (
+        "blocker",
+        "code",
+        "dependants",
+        "failure",
+        "frame",
+        "lane",
+        "outcome",
+        "reason",
+        "value",
+        "waiting",
+    )
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, frame: Frame) -> None:
         self.code = code
+        self.frame = frame
         self.dependants: list[Node] = []
         self.waiting = 0
         self.clear()
@@ -117,6 +169,11 @@ class Node:
         self.failure: Failure | None = None
         self.reason = ""
         self.lane: Lane | None = None
+
+    @property
+    def path(self) -> Path:
+        """Identity of the step inside its run."""
+        return (*self.frame.path, self.code.id)
 
     @property
     def passes(self) -> bool:
@@ -135,42 +192,81 @@ class Fault(NamedTuple):
     attempts: int = 0
 
 
-class Lane:
-    """A tool step under way: its items in order, of which a few are live at a time.
+class Undone(NamedTuple):
+    """A call that takes something back: `path` is that of what it takes back, and `undo`."""
 
-    A step without `each` is a lane of one call with `items` None.
+    path: Path
+    tool: Tool
+    args: dict[str, Any]
+    lineage: str
+
+
+class Lane:
+    """A step under way: its items in order, of which a few are live at a time.
+
+    An item is a call, or a frame where the step is a group. A step without `each` is a lane of one item with `items`
+    None, or of `max` items, one after the other, where it repeats. Undoing is a lane too: `node` None, one call each.
     """
 
     __slots__ = (
+        "changes",
         "closed",
         "faults",
+        "frames",
         "items",
         "left",
+        "lineage",
         "next",
         "node",
         "outcomes",
+        "parked",
         "reasons",
         "seen",
         "size",
+        "undoes",
         "values",
     )
 
-    def __init__(self, node: Node, items: list[Any] | None) -> None:
+    def __init__(self, node: Node, items: list[Any] | None, *, undoes: list[Undone] | None = None) -> None:
+        code = node.code
         self.node = node
         self.items = items
-        self.size = 1 if items is None else len(items)
+        self.undoes = undoes
+        self.lineage = node.frame.lineage + code.lineage
+        if undoes is not None:
+            self.size = len(undoes)
+        elif items is not None:
+            self.size = len(items)
+        else:
+            self.size = (code.step.max or 1) if code.serial else 1
         self.left = self.size
         self.next = 0
         self.closed = False
+        self.parked = False
         self.outcomes: list[Outcome | None] = [None] * self.size
         self.values: list[Any] = [None] * self.size
         self.faults: dict[int, Fault] = {}
         self.reasons: dict[int, str] = {}
         self.seen: dict[str, int] = {}
+        self.frames: dict[int, Frame] = {}
+        self.changes: dict[str, Any] = {}
+        """Arguments that `next` has changed so far."""
+
+    @property
+    def serial(self) -> bool:
+        """Whether an item starts only when the one before has ended."""
+        return self.undoes is not None or self.node.code.serial
+
+    @property
+    def plural(self) -> bool:
+        """Whether items have indices: the result is a list."""
+        return self.items is not None or self.node.code.serial
 
     def path(self, index: int) -> Path:
-        """Identity of the call for one item."""
-        return (self.node.code.id,) if self.items is None else (self.node.code.id, index)
+        """Identity of one item."""
+        if self.undoes is not None:
+            return self.undoes[index].path
+        return (*self.node.path, index) if self.plural else self.node.path
 
 
 class Active:
@@ -178,6 +274,7 @@ class Active:
 
     __slots__ = (
         "admitted",
+        "answers",
         "args",
         "args_digest",
         "attempt",
@@ -187,6 +284,7 @@ class Active:
         "path",
         "started",
         "tool",
+        "unsure",
     )
 
     def __init__(
@@ -202,6 +300,9 @@ class Active:
         self.attempt = 0
         self.started = False
         self.admitted = False
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.unsure = False
+        """Whether an attempt ended so that nobody knows whether it had an effect."""
 
 
 class State:
@@ -214,6 +315,7 @@ class State:
         self.at = 0.0
         # what the run was opened with
         self.run = ""
+        self.parent = ""
         self.started_at = ""
         """When the run was opened, as ISO 8601 in UTC: what `run.started_at` says."""
         self.inputs: dict[str, Any] = {}
@@ -225,7 +327,11 @@ class State:
         # the steps
         self.program: Program | None = None
         self.approved: Plan | None = None
-        self.nodes: dict[str, Node] = {}
+        self.root: Frame | None = None
+        self.undoing: dict[Path, Lane] = {}
+        """Lanes that take things back, by the path of each of their calls."""
+        self.undone = 0
+        self.not_undone = 0
         self.superseded: set[str] = set()
         self.ids: set[str] = set()
         self.ready: deque[Node] = deque()
@@ -237,9 +343,14 @@ class State:
         self.live = 0
         self.live_of: dict[str, int] = {}
         self.denied: dict[str, Failure | None] = {}
-        self.acted: dict[tuple[str, str], tuple[Path, dict[str, Any]]] = {}
+        self.acted: dict[tuple[str, str], dict[Path, dict[str, Any]]] = {}
+        """Calls of tools that act, by tool and digest of the arguments: which paths made it, and may have had effect."""
         self.tool_calls = 0
         self.model_calls = 0
+        self.held: dict[Path, Budget] = {}
+        """What calls under way hold of the budget besides themselves; it is in the two counts above."""
+        self.short = ""
+        """What the budget is short of, once that stops the run."""
         # what is asked of the world and not yet answered
         self.open: dict[Hashable, Command] = {}
         self.given: list[Command] = []
@@ -252,12 +363,19 @@ class State:
         self.patch: Patch | None = None
         self.answer = ""
         self.hopeless: dict[str, str] = {}
-        self.failed_before: set[tuple[str, str, str]] = set()
+        self.failed_before: dict[tuple[str, str, str], int] = {}
+        """Tool, digest of the arguments and code of each failure, with the number of re-plans before it came first."""
         self.gave_up = ""
+        self.unplannable = False
         # the end
         self.waiting = False
         self.stopping = ""
         self.closed: RunClosed | None = None
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """The steps of the plan itself, by id."""
+        return self.root.nodes if self.root is not None else {}
 
     @property
     def plan(self) -> Plan:

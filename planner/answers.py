@@ -10,9 +10,10 @@ Nothing is guessed: what is refused goes back to the model as findings.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from ..policies.canonical import canonical
 from ..policies.errors import CannotPlan
 from ..policies.text import shorten
 from .documents import Source, patch_from, plan_from, read_source
@@ -21,7 +22,7 @@ from .models.messages import AIMessage
 from .plan import Patch, Plan
 from .requests import PlanRequest, Proposal, ReplanRequest
 
-__all__ = ["AnswerUnreadable", "ModelDeclined", "read_patch_answer", "read_plan_answer"]
+__all__ = ["AnswerUnreadable", "ModelDeclined", "read_patch_answer", "read_plan_answer", "read_value"]
 
 Json: TypeAlias = Any
 
@@ -35,6 +36,8 @@ _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _STRUCTURE = re.compile(r'["{}\[\]]')
 _IN_TEXT = re.compile(r'["\\]')
 _COMMA = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
+_FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
+_OPENING = re.compile(r"[\[{]")
 _ANSWER = re.compile(r'"(?:steps|cannot_plan|add|drop)"\s*:')
 _BEGUN = re.compile(r'\{\s*"')
 _PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[.:]")
@@ -63,7 +66,15 @@ class ModelDeclined(CannotPlan):
         self.usage = dict(usage) if usage is not None else None
 
 
-def read_plan_answer(message: AIMessage, request: PlanRequest) -> Proposal:
+Reading = Callable[[Json], Json]
+"""Turns the object that a model wrote into the document it means: `from_strict`, where strict output is asked for."""
+
+
+def _as_written(document: Json) -> Json:
+    return document
+
+
+def read_plan_answer(message: AIMessage, request: PlanRequest, *, reading: Reading = _as_written) -> Proposal:
     """The plan in a model's answer; its goal and inputs are those of the request, whatever the model wrote there.
 
     Raises `ModelDeclined` where the model says that it cannot, `AnswerUnreadable` where there is no plan.
@@ -71,12 +82,24 @@ def read_plan_answer(message: AIMessage, request: PlanRequest) -> Proposal:
     given: dict[str, Json] = {"goal": request.goal} if request.goal else {}
     if request.inputs is not None:
         given["inputs"] = request.inputs
-    return Proposal(_read(message, "plan", request.tools.names, given), message.content, _usage(message))
+    plan = _read(message, "plan", request.tools.names, given, reading)
+    return Proposal(plan, message.content, _usage(message))
 
 
-def read_patch_answer(message: AIMessage, request: ReplanRequest) -> Proposal:
+def read_patch_answer(
+    message: AIMessage, request: ReplanRequest, *, reading: Reading = _as_written
+) -> Proposal:
     """The patch in a model's answer. Raises `ModelDeclined` or `AnswerUnreadable`."""
-    return Proposal(_read(message, "patch", request.tools.names, {}), message.content, _usage(message))
+    patch = _read(message, "patch", request.tools.names, {}, reading)
+    return Proposal(patch, message.content, _usage(message))
+
+
+def read_value(message: AIMessage) -> Json:
+    """The one JSON value, of any type, in a model's answer. Raises `AnswerUnreadable`."""
+    try:
+        return _only_value(message)
+    except PlanUnreadable as error:
+        raise AnswerUnreadable(error.findings, text=message.content, usage=message.usage) from None
 
 
 def tidy_name(name: str, names: Collection[str]) -> str:
@@ -93,11 +116,11 @@ def _usage(message: AIMessage) -> dict[str, int] | None:
 
 
 def _read(
-    message: AIMessage, wanted: _Wanted, names: Collection[str], given: dict[str, Json]
+    message: AIMessage, wanted: _Wanted, names: Collection[str], given: dict[str, Json], reading: Reading
 ) -> Plan | Patch:
     try:
         source = _only_object(message)
-        document = source.document
+        document = reading(source.document)
         _refuse_other(document, wanted)
         if isinstance(document.get("cannot_plan"), str):
             raise ModelDeclined(_reason(document), text=message.content, usage=message.usage)
@@ -123,6 +146,48 @@ def _only_object(message: AIMessage) -> Source:
             "bad_answer", f"the answer holds {len(answers)} different objects; send the one that is meant"
         )
     return _strictly(answers[0])
+
+
+def _only_value(message: AIMessage) -> Json:
+    text = message.content[:_LONGEST].lstrip("\ufeff")
+    thought = _THOUGHT.match(text)
+    text = text[thought.end() if thought else 0 :].strip()
+    try:
+        return _strictly(text).document
+    except PlanUnreadable:
+        found = _readable(_FENCED.findall(text)) or _readable(_values(text))
+    if message.finish_reason == "length":
+        _refuse("cut_off", "the answer is cut off before its end; answer again, with less")
+    if len(found) != 1:
+        many = f"holds {len(found)} different ones" if found else "holds none"
+        _refuse("bad_answer", f"the answer must be one JSON value, but {many}")
+    return found[0]
+
+
+def _readable(texts: Collection[str]) -> list[Json]:
+    """The different values among texts, of which some may be no JSON."""
+    found: dict[bytes, Json] = {}
+    for text in texts:
+        try:
+            value = _strictly(text.strip()).document
+        except PlanUnreadable:
+            continue
+        found[canonical(value)] = value
+    return list(found.values())
+
+
+def _values(text: str) -> list[str]:
+    """Every balanced object or list at the top of the text."""
+    found: list[str] = []
+    unended = place = 0
+    while unended < _UNENDED and len(found) < _OBJECTS and (opening := _OPENING.search(text, place)):
+        end = _end(text, opening.start())
+        if end is None:
+            unended += 1
+        else:
+            found.append(text[opening.start() : end])
+        place = end or opening.end()
+    return found
 
 
 def _strictly(text: str) -> Source:

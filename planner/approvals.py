@@ -31,7 +31,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .documents import read_json
 from .findings import PlanUnreadable, quoted
-from .plan import Patch, Plan, Step
+from .plan import Patch, Plan, Step, Undo
 
 __all__ = [
     "Approval",
@@ -187,8 +187,15 @@ def differences(
 
 
 def tools_of(plan: Plan) -> list[str]:
-    """The names of the tools a plan calls, once each, in the order of the plan."""
-    return list(dict.fromkeys(step.tool for step in plan.steps if step.tool is not None))
+    """The names of the tools a plan calls, once each, in the order of the plan; those that undo something too."""
+    return list(dict.fromkeys(name for step in plan.every_step for name in _calls_of(step)))
+
+
+def _calls_of(step: Step) -> Iterator[str]:
+    if step.tool is not None:
+        yield step.tool
+    if step.undo is not None:
+        yield step.undo.tool
 
 
 def why_needed(tools: Iterable[Tool], policies: Policies) -> list[str]:
@@ -210,18 +217,21 @@ def approval_needed(tools: Iterable[Tool], policies: Policies) -> bool:
 
 def patch_needs_approval(patch: Patch, registry: Registry, policies: Policies) -> bool:
     """Whether what a patch adds needs an approval; whether one that exists covers it, `covers` says."""
-    return approval_needed([registry[step.tool] for step in patch.add if step.tool is not None], policies)
+    names = dict.fromkeys(name for step in patch.every_step for name in _calls_of(step))
+    return approval_needed([registry[name] for name in names], policies)
 
 
-def asks_at_call(step: Step, tool: Tool) -> bool:
+def asks_at_call(step: Step, tool: Tool, *, many: bool = False) -> bool:
     """Whether a person is asked at the call, whatever was approved before.
 
     The approval of a plan covers a tool with `requires_approval=True` only where every argument is a literal: until
-    arguments are labelled, all of them count as protected.
+    arguments are labelled, all of them count as protected. `many`: a group around the step runs for each of a list.
     """
     if tool.requires_approval == "each":
         return True
-    return tool.requires_approval is True and (step.has("each") or not compile_template(step.args).literal)
+    if tool.requires_approval is not True:
+        return False
+    return many or step.has("each") or step.next is not None or not compile_template(step.args).literal
 
 
 def covers(scope: str, patch: Patch, registry: Registry, plan: Plan) -> bool:
@@ -230,23 +240,45 @@ def covers(scope: str, patch: Patch, registry: Registry, plan: Plan) -> bool:
     What a covered read or value gives may flow on into effects that were approved with their expressions.
     """
     effects = [
-        step for step in patch.add if step.tool is not None and registry[step.tool].effect is not Effect.READS
+        step
+        for step in patch.every_step
+        if any(registry[name].effect is not Effect.READS for name in _calls_of(step))
     ]
     if scope == "reads":
         return not effects
     new_ids = {step.replaces: step.id for step in patch.add if step.replaces is not None}
-    return scope == "envelope" and all(_within(step, plan, new_ids) for step in effects)
+    return scope == "envelope" and all(step in patch.add and _within(step, plan, new_ids) for step in effects)
 
 
 def _within(step: Step, plan: Plan, new_ids: Mapping[str, str]) -> bool:
-    """Whether an effect stands in the place of an approved one, and each argument is one approved for this tool."""
+    """Whether an effect stands in the place of an approved one, and its arguments are those of one approved call.
+
+    All of them together: the amount of one call beside the account of another was never seen by anyone.
+    """
     old = plan.by_id.get(step.replaces or "")
     if old is None or old.tool != step.tool or old.has("each") != step.has("each"):
         return False
-    if not _same(rename_in(old.each, new_ids), step.each):
+    bounds = (
+        "each",
+        "when",
+        "until",
+        "next",
+    )  # how often, whether, and with which other arguments it is called
+    if (
+        not all(_same(rename_in(getattr(old, f), new_ids), getattr(step, f)) for f in bounds)
+        or old.max != step.max
+    ):
         return False
-    approved = [rename_in(other.args, new_ids) for other in plan.steps if other.tool == step.tool]
-    return all(any(_same(args.get(name), value) for args in approved) for name, value in step.args.items())
+    if not _same_undo(old.undo, step.undo, new_ids):
+        return False
+    approved = (rename_in(other.args, new_ids) for other in plan.steps if other.tool == step.tool)
+    return any(_same(args, step.args) for args in approved)
+
+
+def _same_undo(old: Undo | None, new: Undo | None, new_ids: Mapping[str, str]) -> bool:
+    if old is None or new is None:
+        return old is new
+    return old.tool == new.tool and _same(rename_in(old.args, new_ids), new.args)
 
 
 def _same(a: Json, b: Json) -> bool:

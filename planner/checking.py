@@ -1,6 +1,6 @@
 """A plan compiles before it runs: every fault in one pass, each with a code, a place, a sentence and the next move.
 
-    structure    ids, tool or value, as, after, rings, unused results, unordered effects
+    structure    ids, tool or value or steps, as, after, groups, repeats, rings, unused results, unordered effects
     tools        unknown tools, arguments against the closed schema, permissions, approval, budget
     references   expressions, names, fields, types          (see `study`, which finds them on the way)
 
@@ -11,7 +11,9 @@ one with 10,000 faults, because only so many unknown names are compared with wha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
 
 from ..policies.canonical import digest
@@ -24,13 +26,15 @@ from ..policies.text import shorten
 from ..registry.registry import Registry
 from ..registry.schema import Problem, Schema, compile_schema
 from ..registry.tools import Tool
-from .approvals import why_needed
+from .approvals import tools_of, why_needed
+from .counts import Counts
 from .documents import CAPS, MAX_STEPS, read_json
 from .findings import Finding, PlanUnreadable, Report, pointer_to, quoted, split_pointer
 from .folding import Known
 from .graph import shorten_path
-from .plan import Plan, Step
-from .study import Part, Study, finding, optional
+from .hints import lookalikes, undescribed
+from .plan import DEEPEST_GROUP, Plan, Step
+from .study import Block, Part, Site, Study, finding, optional
 from .types import ANY, Type, describe, disjoint, type_of_value
 
 __all__ = ["check", "check_study", "unsound"]
@@ -51,26 +55,41 @@ def check(
 
 def check_study(study: Study, policies: Policies) -> Report:
     """The report on a plan that has been studied already."""
-    found = [*study.findings]
+    found, known = [*study.findings], Known(study)
     for rule in _RULES:
         found += rule(study)
-    found += [*_approval(study, policies), *_budget(study, policies)]
+    found += [*_constants(study, known), *_approval(study, policies), *_budget(study, policies, known)]
     return Report(tuple(sorted(found, key=_place)), digest(study.plan.to_json()))
 
 
 def unsound(plan: Plan) -> Findings:
     """Why a plan built in Python is no document at all: too many steps, values that are no JSON, nesting without end."""
-    if len(plan.steps) > MAX_STEPS:
-        many = f"the plan has {len(plan.steps):,} steps; at most {MAX_STEPS:,} are checked"
-        yield finding("too_large", "/steps", many)
-        return
     parts: list[tuple[str, Json]] = [("/inputs", plan.inputs), ("/output", plan.output)]
-    for i, step in enumerate(plan.steps):
-        parts += [
-            (f"/steps/{i}/{f}", getattr(step, f)) for f in ("args", "value", "each", "when") if step.has(f)
-        ]
+    waiting = [(f"/steps/{i}", step, 1) for i, step in enumerate(plan.steps[: MAX_STEPS + 1])]
+    number = 0
+    while waiting:
+        pointer, step, depth = waiting.pop()
+        number += 1
+        if number > MAX_STEPS or depth > CAPS.depth // 2:
+            yield _boundless(number, depth)
+            return
+        parts += [(f"{pointer}/{f}", getattr(step, f)) for f in _VALUES if step.has(f)]
+        if step.undo is not None:
+            parts.append((f"{pointer}/undo/args", step.undo.args))
+        inner = (step.steps or ())[: MAX_STEPS + 1]
+        waiting += [(f"{pointer}/steps/{i}", s, depth + 1) for i, s in enumerate(inner)]
     for pointer, value in parts:
         yield from _foreign(pointer, value)
+
+
+_VALUES = ("args", "value", "output", "each", "when", "until", "next", "every")
+
+
+def _boundless(number: int, depth: int) -> Finding:
+    if number > MAX_STEPS:
+        many = f"the plan has more than {MAX_STEPS:,} steps, which is the most that are checked"
+        return finding("too_large", "/steps", many)
+    return finding("too_deep", "/steps", f"groups are nested deeper than {CAPS.depth // 2} levels")
 
 
 def _foreign(pointer: str, value: Json) -> Findings:
@@ -105,33 +124,42 @@ def _is_open(value: Json) -> bool:
     return not (value is None or kind is int or kind is bool)
 
 
-def _place(found: Finding) -> tuple[int, int]:
-    """Findings come in the order of the document: inputs, steps by number, output."""
-    parts = found.pointer.split("/", 3)
-    match parts[1:3]:
+def _place(found: Finding) -> tuple[int, tuple[int, ...]]:
+    """Findings come in the order of the document: inputs, steps by number (a group before its own), output."""
+    parts = found.pointer.split("/")[1:]
+    match parts[:2]:
         case ["steps", number] if number.isdigit():
-            return 1, int(number)
+            ways = zip(parts[::2], parts[1::2], strict=False)
+            return 1, tuple(
+                int(n) for _, n in takewhile(lambda way: way[0] == "steps" and way[1].isdigit(), ways)
+            )
         case ["output", *_]:
-            return 2, 0
+            return 2, ()
         case ["steps"]:
-            return 0, 1
+            return 0, (1,)
         case _:
-            return 0, 0
+            return 0, ()
 
 
 # ---- structure -----------------------------------------------------------------------------------------------------
 
 
 def _ids(study: Study) -> Findings:
-    seen: dict[str, int] = {}
     if not study.plan.steps:
-        yield finding("no_steps", "/steps", "the plan has no step")
-    for i, step in enumerate(study.plan.steps):
-        yield from _name(step.id, f"/steps/{i}/id")
-        if step.id in seen:
-            message = f"two steps are called {quoted(step.id)}: the first is number {seen[step.id] + 1}"
-            yield finding("duplicate_id", f"/steps/{i}/id", message)
-        seen.setdefault(step.id, i)
+        yield finding("no_steps", "/steps", "the plan has no step: it does nothing")
+    for site in study.sites:
+        yield from _name(site.id, f"{site.pointer}/id")
+        first = study.by_id[site.id]
+        if first is not site:
+            message = f"two steps are called {quoted(site.id)}: the first is {_which(first)}"
+            yield finding("duplicate_id", f"{site.pointer}/id", message)
+
+
+def _which(site: Site) -> str:
+    """A step by its number, and its group."""
+    number = f"number {int(site.pointer.rpartition('/')[2]) + 1}"
+    group = next(site.groups, None)
+    return number if group is None else f"{number} of the group {quoted(group.id)}"
 
 
 def _name(name: str, pointer: str) -> Findings:
@@ -148,22 +176,79 @@ def _name(name: str, pointer: str) -> Findings:
 
 
 def _shapes(study: Study) -> Findings:
-    for i, step in enumerate(study.plan.steps):
-        yield from _shape(step, f"/steps/{i}")
-        if step.as_ is not None:
-            yield from _item_name(study, step, f"/steps/{i}/as")
+    for site in study.sites:
+        yield from _shape(site.step, site.pointer)
+        yield from _group(site)
+        yield from _repeat(site.step, site.pointer)
+        if site.step.as_ is not None:
+            yield from _item_name(study, site.step, f"{site.pointer}/as")
 
 
 def _shape(step: Step, pointer: str) -> Findings:
-    calls, computes = step.tool is not None, step.has("value")
-    if calls == computes:
-        what = "both `tool` and `value`" if calls else "neither `tool` nor `value`"
-        yield finding(
-            "tool_or_value", pointer, f"the step {quoted(step.id)} has {what}; it needs exactly one"
-        )
+    calls = step.tool is not None
+    kinds = {"`tool`": calls, "`value`": step.has("value"), "`steps`": step.steps is not None}
+    said = [word for word, there in kinds.items() if there]
+    if len(said) != 1:
+        what = f"both {' and '.join(said)}" if said else "none of `tool`, `value` and `steps`"
+        message = f"the step {quoted(step.id)} has {what}; it needs exactly one"
+        yield finding("tool_or_value", pointer, message)
     if not calls and step.args:
         message = f"the step {quoted(step.id)} has arguments but no tool to give them to"
         yield finding("args_without_tool", f"{pointer}/args", message)
+    fails_over = step.steps is not None and step.has(
+        "each"
+    )  # a group may, over its items: the next until one is enough
+    for field in () if calls else ("undo", "next") if fails_over else ("undo", "next", "until"):
+        if step.has(field):
+            message = f"`{field}` belongs to the call of a tool, and {quoted(step.id)} calls none"
+            yield finding("no_call", f"{pointer}/{field}", message)
+
+
+def _group(site: Site) -> Findings:
+    step = site.step
+    if site.inner is None:
+        if step.has("output"):
+            message = f"`output` is what outside sees of a group, and {quoted(step.id)} has no `steps`"
+            yield finding("output_without_steps", f"{site.pointer}/output", message)
+        return
+    if not step.steps:
+        yield finding(
+            "empty_group", f"{site.pointer}/steps", f"the group {quoted(step.id)} has no step inside"
+        )
+    if sum(1 for _ in site.groups) == DEEPEST_GROUP:
+        message = (
+            f"groups stand in each other at most {DEEPEST_GROUP} deep, and {quoted(step.id)} is one deeper"
+        )
+        yield finding("groups_too_deep", f"{site.pointer}/steps", message)
+
+
+def _repeat(step: Step, pointer: str) -> Findings:
+    """`next`, `every` and `max`, and whether they say how often and how quickly."""
+    if not step.repeats:
+        for field in ("next", "every", "max"):
+            if step.has(field) and (field != "next" or step.tool is not None):
+                message = f"`{field}` is for a call that is repeated, and {quoted(step.id)} has no `until`"
+                yield finding("without_until", f"{pointer}/{field}", message)
+        return
+    if step.every is not None and not 0 <= step.every <= MAX_WAIT:
+        message = f"`every` is the seconds between two calls, from 0 to {MAX_WAIT:,}, not {step.every:g}"
+        yield finding("bad_every", f"{pointer}/every", message)
+    if step.has("each"):
+        if step.max is not None:
+            message = f"with `each` the list bounds how often {quoted(step.id)} is tried; leave `max` out"
+            yield finding("bad_max", f"{pointer}/max", message)
+    elif step.max is None:
+        message = f"{quoted(step.id)} repeats its call without a bound: say `max`, the most calls it makes"
+        yield finding("bad_max", pointer, message, "max: 10")
+    elif not 1 <= step.max <= MAX_REPEATS:
+        message = f"`max` is the most calls, from 1 to {MAX_REPEATS:,}, not {step.max:,}"
+        yield finding("bad_max", f"{pointer}/max", message)
+
+
+MAX_REPEATS = 10_000
+"""The most calls of one `until`: an hour of polling every third of a second; more pages than anyone reads."""
+MAX_WAIT = 31 * 86_400
+"""The longest `every`, in seconds: a month."""
 
 
 def _item_name(study: Study, step: Step, pointer: str) -> Findings:
@@ -184,48 +269,84 @@ def _item_name(study: Study, step: Step, pointer: str) -> Findings:
 
 
 def _rings(study: Study) -> Findings:
-    for ring in study.graph.cycles:
-        index = next(i for i, step in enumerate(study.plan.steps) if step.id == ring[0])
-        path = shorten_path([*ring, ring[0]])
-        yield finding("cycle", f"/steps/{index}", f"steps wait for each other: {path}")
+    for block in study.blocks:
+        for ring in block.graph.cycles:
+            path = shorten_path([_by_way_of(study, a, b) for a, b in pairwise([*ring, ring[0], ring[0]])])
+            yield finding("cycle", block.by_id[ring[0]].pointer, f"steps wait for each other: {path}")
 
 
-_DANGLING = frozenset({"unknown_step", "bad_expression", "bad_template"})
+def _by_way_of(study: Study, id: str, need: str) -> str:
+    """A step of a ring; of a group also the step inside that waits."""
+    inside = study.through.get((id, need))
+    return f"{id}.{inside}" if inside is not None else id
+
+
+_DANGLING = frozenset({"unknown_step", "bad_expression", "bad_template", "inside_group", "after_elsewhere"})
 """Where one of these stands, a result may only seem to be unused."""
 
 
 def _unused(study: Study) -> Findings:
     if study.output is None or any(f.code in _DANGLING for f in study.findings):
         return
-    used = {
-        name for parts in study.parts for part in parts.values() for name in part.names
-    } | study.output.names
-    used |= {id for step in study.plan.steps for id in step.after}
-    for i, step in enumerate(study.plan.steps):
-        tool = study.tool(step)
-        quiet = tool is None if step.tool is None else tool is not None and tool.effect is Effect.READS
-        if quiet and step.id not in used:
-            yield finding("unused_result", f"/steps/{i}", f"nothing uses the result of {quoted(step.id)}")
+    used = set().union(study.output.names, *(site.names() for site in study.sites))
+    used |= {id for site in study.sites for id in site.step.after}
+    busy = _busy(study)
+    for site in study.sites:
+        if site not in busy and site.id not in used:
+            yield finding("unused_result", site.pointer, f"nothing uses the result of {quoted(site.id)}")
+
+
+def _busy(study: Study) -> set[Site]:
+    """Steps that may do something besides giving a result, and the groups around them."""
+    found: set[Site] = set()
+    for site in study.sites:
+        tool = study.tool(site.step)
+        if site.step.tool is not None and (tool is None or tool.effect is not Effect.READS):
+            found.update((site, *site.groups))
+    return found
+
+
+def _without_output(study: Study) -> Findings:
+    """Results of groups that give none, where they are used."""
+    silent = {
+        s.id for s in study.sites if s.inner is not None and not s.step.has("output")
+    } & study.steps.keys()
+    if not silent:
+        return
+    parts = [part for site in study.sites for part in site.parts.values()]
+    for part in [*parts, *([study.output] if study.output is not None else [])]:
+        for spot in part.spots.values():
+            for name in sorted(spot.expression.names & silent):
+                message = (
+                    f"the group {quoted(name)} has no `output`, so its result is always null; give it one"
+                )
+                wait = f", or wait for it with `after: [{name}]`" if part.field != "output" else ""
+                yield finding("group_without_output", spot.pointer, message + wait)
 
 
 def _unordered(study: Study) -> Findings:
-    groups: dict[str, list[str]] = {}
-    for step in study.steps.values():
-        tool = study.tool(step)
-        if tool is not None and tool.effect is not Effect.READS:
-            groups.setdefault(tool.name, []).append(step.id)
-    several = {name: ids for name, ids in groups.items() if len(ids) > 1}
-    if study.graph.cycles or not several:
+    for block in study.blocks:
+        yield from _unordered_in(study, block)
+
+
+def _unordered_in(study: Study, block: Block) -> Findings:
+    """Steps of one block, groups as a whole, that have effects through the same tool and do not wait for each other."""
+    rows: dict[str, dict[str, None]] = {}
+    for site in block.sites:
+        for name in study.effects_of(site):
+            rows.setdefault(name, {})[site.id] = None
+    several = {name: [*ids] for name, ids in rows.items() if len(ids) > 1}
+    if block.graph.cycles or not several:
         return
-    index = {step.id: i for i, step in enumerate(study.plan.steps)}
-    for name, pairs in zip(several, study.graph.unordered(several.values()), strict=True):
+    index = {site.id: i for i, site in reversed([*enumerate(block.sites)])}
+    for name, pairs in zip(several, block.graph.unordered(several.values()), strict=True):
         loose = [sorted(pair, key=index.__getitem__) for pair in pairs if not _exclusive(study, *pair)]
         if loose:
             (a, b), more = loose[0], f" (and {len(loose) - 1} more pairs)" if len(loose) > 1 else ""
             message = (
                 f"{quoted(a)} and {quoted(b)} both call {quoted(name)} and may run in either order{more}"
             )
-            yield finding("unordered_effects", f"/steps/{index[b]}", message, f"after: [{a}]")
+            yield finding("unordered_effects", block.by_id[b].pointer, message, f"after: [{a}]")
 
 
 def _exclusive(study: Study, a: str, b: str) -> bool:
@@ -244,14 +365,15 @@ def _condition(when: Json) -> str:
 
 _CONDITIONS = (
     ("when", "boolean", "not_boolean", "true or false"),
+    ("until", "boolean", "not_boolean", "true or false"),
     ("each", "array", "not_a_list", "a list"),
 )
 
 
 def _conditions(study: Study) -> Findings:
-    for parts in study.parts:
+    for site in study.sites:
         for field, kind, code, must in _CONDITIONS:
-            part = parts.get(field)
+            part = site.parts.get(field)
             found = _whole_type(study, part)
             if part is not None and found is not None and found.kinds and not found.has(kind):
                 yield finding(code, part.pointer, f"`{field}` must be {must}, and this is {describe(found)}")
@@ -277,40 +399,35 @@ def _skipped(study: Study) -> Findings:
     nullable = {id: step for id, step in study.steps.items() if study.may_be_null(step)}
     if not nullable:
         return
-    for step, parts in zip(study.plan.steps, study.parts, strict=True):
-        asked = parts["when"].names if "when" in parts else set()
-        for part in parts.values():
-            yield from _reads_skipped(part, nullable, asked, step)
+    for site in study.sites:
+        for part in site.parts.values():
+            yield from _reads_skipped(study, part, nullable, site)
     if study.output is not None:
-        yield from _reads_skipped(study.output, nullable, set(), None)
+        yield from _reads_skipped(study, study.output, nullable, None)
 
 
-def _reads_skipped(
-    part: Part, nullable: Mapping[str, Step], asked: set[str], reader: Step | None
-) -> Findings:
+def _reads_skipped(study: Study, part: Part, nullable: Mapping[str, Step], reader: Site | None) -> Findings:
     for spot in part.spots.values():
         text = spot.expression.text
         for name in sorted(spot.expression.names & nullable.keys()):
-            source = nullable[name]
-            same = reader is not None and reader.has("when") and reader.when == source.when
-            if name in asked or same or f"{name} is " in text or text.strip() == name:
+            if study.asks(name, text, reader):
                 continue
-            why = "may be skipped" if source.has("when") else "may fail and be skipped"
+            why = "may be skipped" if nullable[name].has("when") else "may fail and be skipped"
             then = "what reads it is skipped then" if reader is not None else "the output has no value then"
             message = f"the step {quoted(name)} {why}; {then}"
             hint = f"{text} if {name} is not None else None"
             yield finding("may_be_skipped", spot.pointer, message, hint if len(hint) <= 200 else "")
 
 
-def _constants(study: Study) -> Findings:
+def _constants(study: Study, known: Known) -> Findings:
     """Values that depend on nothing that is not known yet: computed, and told where that certainly fails."""
-    index = {step.id: i for i, step in enumerate(study.plan.steps)}
-    for id, error in Known(study).troubles:
-        pointer = f"/steps/{index[id]}/value"
+    for id, error in known.troubles:
+        site = study.by_id[id]
+        pointer = f"{site.pointer}/{'value' if site.inner is None else 'output'}"
         if error is None:
             message = f"the constant values up to {quoted(id)} are more than a check computes; a run may refuse them"
             yield finding("heavy_value", pointer, message)
-        elif study.steps[id].on_failure == "stop":
+        elif site.step.on_failure == "stop" and all(g.step.on_failure == "stop" for g in site.groups):
             yield finding("always_fails", pointer, f"{quoted(id)} always fails: {shorten(error, 300)}")
 
 
@@ -355,19 +472,74 @@ def _default(schema: Schema, path: tuple[str, ...], default: Json) -> Findings:
 
 def _tools(study: Study) -> Findings:
     denied: dict[str, tuple[str, ...]] = {}
-    for i, step in enumerate(study.plan.steps):
-        if step.tool is None:
-            continue
-        tool = study.tool(step)
-        if tool is None:
-            yield _unknown_tool(study, step.tool, f"/steps/{i}/tool")
-            continue
-        missing = denied.setdefault(tool.name, lacking(study.principal, tool.permissions))
-        if missing:
-            who, what = quoted(study.principal.id), ", ".join(map(quoted, missing))
-            message = f"{who} may not call {quoted(tool.name)}: it needs {what}"
-            yield finding("permission", f"/steps/{i}/tool", message)
-        yield from _arguments(study, step, i, tool)
+    for site in study.sites:
+        step, pointer = site.step, site.pointer
+        if step.tool is not None:
+            tool = yield from _named_tool(study, step.tool, f"{pointer}/tool", denied)
+            if tool is not None:
+                place = f"{pointer}/args" if step.has("args") else pointer
+                yield from _arguments(study, tool, step.args, site.parts.get("args"), place)
+                yield from _next(study, site, tool)
+        if step.undo is not None:
+            taken_back = yield from _named_tool(study, step.undo.tool, f"{pointer}/undo/tool", denied)
+            if taken_back is not None:
+                place = f"{pointer}/undo/args" if "args" in step.undo.model_fields_set else f"{pointer}/undo"
+                yield from _arguments(study, taken_back, step.undo.args, site.parts["undo"], place)
+            if (called := study.tool(step)) is not None and called.effect is Effect.READS:
+                message = f"{quoted(called.name)} only reads, so there is nothing for `undo` to take back"
+                yield finding("undo_of_read", f"{pointer}/undo", message)
+
+
+def _named_tool(
+    study: Study, name: str, pointer: str, denied: dict[str, tuple[str, ...]]
+) -> Generator[Finding, None, Tool | None]:
+    """The tool of a call, and whether it is there and may be called."""
+    tool = study.registry.get(name)
+    if tool is None:
+        yield _unknown_tool(study, name, pointer)
+        return None
+    missing = denied.setdefault(tool.name, lacking(study.principal, tool.permissions))
+    if missing:
+        who, what = quoted(study.principal.id), ", ".join(map(quoted, missing))
+        message = f"{who} may not call {quoted(tool.name)}: it needs {what}"
+        yield finding("permission", pointer, message)
+    return tool
+
+
+def _next(study: Study, site: Site, tool: Tool) -> Findings:
+    """A call that is repeated: what `next` changes, and whether it may be repeated at all."""
+    step, part = site.step, site.parts.get("next")
+    if not step.repeats:
+        return
+    if part is not None:
+        yield from _arguments(study, tool, part.template, part, part.pointer, whole=False)
+    fresh = _changing(part, {"result"}) or _changing(site.parts.get("args"), _item_of(step))
+    if tool.effect is Effect.ACTS and not fresh:
+        move = (
+            "name the item in an argument"
+            if step.has("each")
+            else "let `next` change an argument by `result`"
+        )
+        message = f"{quoted(tool.name)} acts, so it is not called again with the same arguments; {move}"
+        yield finding("repeats_effect", f"{site.pointer}/until", message)
+
+
+def _until(study: Study) -> Findings:
+    """Conditions that no result changes."""
+    for site in study.sites:
+        part = site.parts.get("until")
+        if part is not None and part.sound and part.names.isdisjoint({"result", *_item_of(site.step)}):
+            message = "`until` does not look at `result`, so it says the same after every call"
+            yield finding("until_never_changes", part.pointer, message)
+
+
+def _changing(part: Part | None, names: set[str]) -> bool:
+    """Whether an expression of the template names one of these, which differ from call to call."""
+    return part is not None and not part.names.isdisjoint(names)
+
+
+def _item_of(step: Step) -> set[str]:
+    return {step.item_name, "index"} if step.has("each") else set()
 
 
 def _unknown_tool(study: Study, name: str, pointer: str) -> Finding:
@@ -380,27 +552,25 @@ def _unknown_tool(study: Study, name: str, pointer: str) -> Finding:
     )
 
 
-def _arguments(study: Study, step: Step, index: int, tool: Tool) -> Findings:
-    """The arguments of one call against the closed schema of the tool."""
-    part = study.parts[index].get("args")
-    pointer = f"/steps/{index}/args" if step.has("args") else f"/steps/{index}"
+def _arguments(
+    study: Study, tool: Tool, args: Mapping[str, Json], part: Part | None, pointer: str, *, whole: bool = True
+) -> Findings:
+    """The arguments of one call against the closed schema of the tool; not `whole`: those of them that change."""
     wanted, _, schema = study.signature(tool)
-    args = step.args
     if args.keys() & {"$", "$literal"}:
         yield finding(
-            "wrong_argument", pointer, "`args` is an object of arguments; each of them may be an expression"
+            "wrong_argument", pointer, "this is an object of arguments; each of them may be an expression"
         )
         return
-    yield from _keys(study, args, wanted, pointer, f"the tool {quoted(tool.name)}")
-    if part is None or not part.spots:
-        literals = {k: _bare(v) for k, v in args.items()}
-    else:
-        mixed = {path[0] for path in part.spots}
-        literals = {k: _bare(v) for k, v in args.items() if k not in mixed and not _is_special(v)}
-        for name in mixed:
-            held = wanted.field(str(name))
-            if held is not None:
-                yield from _mixed(study, part, args[str(name)], held, (name,))
+    known = wanted if whole else replace(wanted, required=frozenset())
+    yield from _keys(study, args, known, pointer, f"the tool {quoted(tool.name)}")
+    mixed = dict.fromkeys(path[0] for path in part.spots) if part is not None else {}
+    sound = part is None or part.sound
+    literals = {k: _bare(v) for k, v in args.items() if k not in mixed and (sound or not _is_computed(v))}
+    for name in mixed:
+        held = wanted.field(str(name))
+        if held is not None and part is not None:
+            yield from _mixed(study, part, args[str(name)], held, (name,))
     if literals and not schema.accepts(literals):
         for problem in _problems_of(schema, literals):
             yield _misfit(problem, pointer, _decoded(schema, literals, problem))
@@ -428,13 +598,13 @@ def _mixed(study: Study, part: Part, template: Json, wanted: Type, path: tuple[s
     if path in part.spots:
         spot = part.spots[path]
         found = study.spot_types[spot.pointer]
-        if found.kinds and disjoint(found, wanted):
+        if found.kinds and study.effort.disjoint(found, wanted):
             message = f"{quoted(spot.expression.text)} is {describe(found)}, and {_called(path)} must be {describe(wanted)}"
             yield finding("wrong_type", spot.pointer, message + _why(found, wanted))
         return
     inside = any(spot[: len(path)] == path for spot in part.spots)
     if not inside or _is_special(template):
-        if disjoint(type_of_value(_bare(template)), wanted):
+        if not _is_computed(template) and disjoint(type_of_value(_bare(template)), wanted):
             yield finding("wrong_argument", pointer, f"{_called(path)} must be {describe(wanted)}")
         return
     kind = "object" if isinstance(template, dict) else "array"
@@ -470,6 +640,15 @@ def _why(found: Type, wanted: Type) -> str:
 
 def _is_special(template: Json) -> bool:
     return isinstance(template, dict) and bool(template.keys() & {"$", "$literal"})
+
+
+def _is_computed(template: Json) -> bool:
+    """Whether a template holds an expression, be it one that cannot be read."""
+    if isinstance(template, list):
+        return any(map(_is_computed, template))
+    if not isinstance(template, dict) or "$literal" in template:
+        return False
+    return "$" in template or any(map(_is_computed, template.values()))
 
 
 def _bare(template: Json) -> Json:
@@ -520,29 +699,54 @@ _MISFITS = {"required": "missing_argument", "additionalProperties": "unknown_arg
 
 
 def _approval(study: Study, policies: Policies) -> Findings:
-    tools = {tool.name: tool for step in study.plan.steps if (tool := study.tool(step)) is not None}
-    reasons = why_needed(tools.values(), policies)
+    tools = [tool for name in tools_of(study.plan) if (tool := study.registry.get(name)) is not None]
+    reasons = why_needed(tools, policies)
     if reasons:
         more = f", and {len(reasons) - 3} more" if len(reasons) > 3 else ""
         yield finding("approval_needed", "", f"this plan needs an approval: {'; '.join(reasons[:3])}{more}")
 
 
-def _budget(study: Study, policies: Policies) -> Findings:
+def _asks_a_person(tool: Tool | None) -> bool:
+    """Whether a call of it is a question, which counts as no call."""
+    return tool is not None and tool.answered_by == "person"
+
+
+def _calls_inside(tool: Tool | None) -> int | None:
+    """How many calls a call of it makes at most besides itself; None where it is a plan without a bound."""
+    return tool.tool_calls if tool is not None else 0
+
+
+def _calls_to_undo(study: Study, step: Step) -> int | None:
+    """How many calls at most take one call of a step back."""
+    if step.undo is None:
+        return 0
+    inside = _calls_inside(study.registry.get(step.undo.tool))
+    return None if inside is None else 1 + inside
+
+
+def _budget(study: Study, policies: Policies, known: Known) -> Findings:
     most = policies.budget.tool_calls
     if most is None:
         return
-    least = sure = 0
-    replaced = {step.replaces for step in study.plan.steps}
-    for step in study.steps.values():
-        if step.tool is None or step.id in replaced:
-            continue
-        items = study.least_items(step) if step.has("each") else 1
-        least += items
-        sure += 0 if step.has("when") else items
-    if sure > most:
-        yield finding("over_budget", "", f"the plan makes at least {sure:,} calls, the budget is {most:,}")
-    elif least > most or any(step.tool and step.has("each") for step in study.plan.steps):
-        what = f"at least {least:,}" if least > most else "a number of calls that is not known"
+    calls = Counts(study, known)
+    replaced = {site.step.replaces for site in study.sites}
+    counts = [
+        (calls.of(site), _calls_inside(study.tool(site.step)), _calls_to_undo(study, site.step))
+        for site in study.sites
+        if site.step.tool is not None
+        and site.id not in replaced
+        and not _asks_a_person(study.tool(site.step))
+    ]
+    least = sum(count.least for count, _, _ in counts)
+    bound: int | None = 0
+    for count, inside, back in counts:
+        if bound is not None:
+            unbounded = count.most is None or inside is None or back is None
+            bound = None if unbounded else bound + count.most * (1 + inside + back)  # type: ignore[operator]
+    if least > most:
+        yield finding("over_budget", "", f"the plan makes at least {least:,} calls, the budget is {most:,}")
+    elif bound is None or bound > most:
+        what = "a number of calls that is not known" if bound is None else f"up to {bound:,} calls"
         yield finding("may_exceed_budget", "", f"the plan may make {what}, the budget is {most:,}")
 
 
@@ -554,7 +758,10 @@ _RULES: tuple[Callable[[Study], Findings], ...] = (
     _tools,
     _conditions,
     _skipped,
-    _constants,
+    _until,
+    _without_output,
     _unused,
     _unordered,
+    lookalikes,
+    undescribed,
 )

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..policies.text import nearest
 from .findings import Finding, PlanUnreadable, pointer_to, quoted
-from .plan import Patch, Plan, Step
+from .plan import Patch, Plan, Step, Undo
 from .sources import CAPS, Caps, Json, Source, read_bytes, read_document, read_json, read_source, yaml_text
 
 __all__ = [
@@ -151,13 +151,20 @@ def _unknown(owner: type[BaseModel], name: str, pointer: str) -> Finding:
     elsewhere = _ELSEWHERE.get(name.lower())
     near = [elsewhere] if elsewhere in known else nearest(name, known, most=1)
     guess = f"; did you mean {near[0]!r}?" if near else f"; it knows {', '.join(known)}"
-    kind = "a step" if owner is Step else f"a {owner.__name__.lower()}"
+    kind = {Step: "a step", Undo: "an undo"}.get(owner, f"a {owner.__name__.lower()}")
     message = f"{kind} has no property {quoted(name)}{guess}"
     return Finding("unknown_property", "error", pointer, message, f"write {near[0]}" if near else "")
 
 
 def _owner(model: type[BaseModel], where: tuple[str | int, ...]) -> type[BaseModel]:
-    return Step if len(where) == 2 and where[0] in ("steps", "add") else model
+    """What kind of object stands at this place of the document."""
+    match where[-2:]:
+        case ["steps" | "add", int()]:
+            return Step
+        case [int(), "undo"]:
+            return Undo
+        case _:
+            return model
 
 
 def _spot(where: tuple[str | int, ...], model: type[BaseModel]) -> str:

@@ -74,7 +74,11 @@ CODES: dict[str, CodeDoc] = {
         "error", "A property of the document has another type.", "Write the type named."
     ),
     # structure
-    "no_steps": CodeDoc("error", "The plan has no step.", "Add a step, or answer that it cannot be planned."),
+    "no_steps": CodeDoc(
+        "warning",
+        "The plan has no step: it does nothing.",
+        "Add a step, or answer that it cannot be planned.",
+    ),
     "bad_id": CodeDoc(
         "error", "A name is not of the form [a-z][a-z0-9_]*.", "Use lower-case letters, digits, underscores."
     ),
@@ -87,14 +91,65 @@ CODES: dict[str, CodeDoc] = {
         "error", "Two steps have the same id.", "Rename one; ids are unique in the plan."
     ),
     "tool_or_value": CodeDoc(
-        "error", "A step has neither `tool` nor `value`, or both.", "A step calls a tool or computes a value."
+        "error",
+        "A step has none of `tool`, `value` and `steps`, or more than one.",
+        "A step calls a tool, computes a value, or is a group of steps.",
     ),
     "args_without_tool": CodeDoc(
-        "error", "A `value` step has `args`.", "Write the arguments into the expression."
+        "error", "A step that calls no tool has `args`.", "Write the arguments into the expression, or into the steps."
+    ),
+    "empty_group": CodeDoc("warning", "A group has no step inside.", "Put steps into it, or drop it."),
+    "groups_too_deep": CodeDoc(
+        "error", "Groups stand inside groups deeper than three.", "Move the innermost steps one group out."
+    ),
+    "output_without_steps": CodeDoc(
+        "error", "A step that is no group says `output`.", "Leave it out; the result of a step is what it gives."
+    ),
+    "group_without_output": CodeDoc(
+        "error",
+        "The result of a group is used, and the group has no `output`.",
+        "Say in `output` what outside may see.",
+    ),
+    "no_call": CodeDoc(
+        "error",
+        "A step that calls no tool says `until`, `next`, `every`, `max` or `undo`.",
+        "Say it at the step that makes the call.",
+    ),
+    "without_until": CodeDoc(
+        "error", "`next`, `every` or `max` stand where nothing is repeated.", "Add `until`, or leave them out."
+    ),
+    "bad_max": CodeDoc(
+        "error",
+        "A step that repeats has no bound, or a bound that is none.",
+        "Say in `max` how often it calls at most; with `each` the list is the bound.",
+    ),
+    "bad_every": CodeDoc("error", "`every` is no time to wait.", "Give seconds, 0 or more."),
+    "repeats_effect": CodeDoc(
+        "error",
+        "An effect that cannot be repeated is repeated with the same arguments.",
+        "Let `next` change an argument by `result`, or name the item of `each` in the arguments.",
+    ),
+    "until_never_changes": CodeDoc(
+        "warning",
+        "`until` looks at nothing that changes from call to call.",
+        "Ask for something in `result`.",
+    ),
+    "undo_of_read": CodeDoc(
+        "warning", "A step that only reads says `undo`.", "Leave it out: there is nothing to take back."
     ),
     "as_without_each": CodeDoc("error", "`as` names the item of an `each` that is not there.", "Add `each`."),
     "as_shadows": CodeDoc("error", "`as` gives the item the name of a step.", "Choose another name."),
     "unknown_step": CodeDoc("error", "No step has this name.", "Use the name suggested, or add the step."),
+    "inside_group": CodeDoc(
+        "error",
+        "A step inside a group is named from outside.",
+        "Outside sees only the group's `output`; add it there.",
+    ),
+    "after_elsewhere": CodeDoc(
+        "error",
+        "`after` names a step that stands in another group, or outside of this one.",
+        "Wait for steps of the same group; let the group wait for what is outside.",
+    ),
     "self_reference": CodeDoc("error", "A step waits for itself.", "Refer to the step that makes the value."),
     "cycle": CodeDoc("error", "Steps wait for each other in a ring.", "Break the ring at one reference."),
     "unused_result": CodeDoc(
@@ -118,6 +173,11 @@ CODES: dict[str, CodeDoc] = {
     "missing_argument": CodeDoc("error", "A required argument is not given.", "Give it."),
     "wrong_argument": CodeDoc(
         "error", "A literal argument does not satisfy the tool's schema.", "Give a value that does."
+    ),
+    "bad_result_schema": CodeDoc(
+        "error",
+        "The arguments that say what the result of a call is do not say it.",
+        "Give a JSON Schema, or a list to choose from.",
     ),
     "permission": CodeDoc(
         "error", "The principal lacks a permission that the tool needs.", "Run as someone who holds it."
@@ -147,8 +207,25 @@ CODES: dict[str, CodeDoc] = {
     "always_default": CodeDoc(
         "warning", "`.get()` asks for a field that is not declared.", "Use a declared field, or leave it out."
     ),
+    "may_be_null": CodeDoc(
+        "warning", "A value that may be null is used as if it were not.", "Ask `x is not None` first."
+    ),
+    "never_equal": CodeDoc(
+        "warning", "A comparison always comes out the same.", "Compare values that can be equal."
+    ),
+    "looks_like_reference": CodeDoc(
+        "warning",
+        "A text looks like a reference of another language; it is passed on as it stands.",
+        "Write {$: expression}, or leave it where the text is meant.",
+    ),
+    "unknown_type": CodeDoc(
+        "info", "A tool does not describe what it gives, so what reads it is not checked.", "Declare an output schema."
+    ),
     "item_outside_each": CodeDoc(
-        "error", "The item or its index is named where there is none.", "Use it in `args`, `value` or `when`."
+        "error", "The item or its index is named where there is none.", "Use it in `args`, `value` or `when`, or inside the group."
+    ),
+    "result_elsewhere": CodeDoc(
+        "error", "`result` stands where a step has none yet.", "Use it in `until`, `next` and `undo`."
     ),
     "wrong_type": CodeDoc(
         "error", "A value can never be of the type that is needed.", "Refer to the value that is meant."
@@ -164,7 +241,7 @@ CODES: dict[str, CodeDoc] = {
     "not_a_list": CodeDoc(
         "error", "`each` stands over something that is never a list.", "Refer to the list."
     ),
-    "not_boolean": CodeDoc("error", "`when` is something that is never a boolean.", "Write a comparison."),
+    "not_boolean": CodeDoc("error", "`when` or `until` is something that is never a boolean.", "Write a comparison."),
     "bad_inputs": CodeDoc(
         "error",
         "`inputs` is not a JSON Schema of an object, or is refused.",
@@ -206,6 +283,8 @@ class Finding(NamedTuple):
     """The line of the source with a caret under the place, where the source is at hand."""
     offset: int | None = None
     """Where the pointer leads to an expression: the place in its text, in characters from 0."""
+    corrected: str = ""
+    """The line of the source as it should be, where the suggestion fits into it and the source is at hand."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, without the fields that say nothing."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.expressions import EvaluationError, Fuel
 from .plan import Step
-from .study import Study
+from .study import Block, Study
 
 __all__ = ["TANK", "Known", "Trouble"]
 
@@ -22,7 +22,7 @@ TANK = 2_000_000
 
 
 class Trouble(NamedTuple):
-    """A value step that certainly fails (`error`), or the one at which the tank was empty (no error)."""
+    """A value step (or a group's output) that certainly fails (`error`), or the one at which the tank was empty (no error)."""
 
     id: str
     error: EvaluationError | None
@@ -36,14 +36,27 @@ class Known:
         self.fuel = Fuel(TANK)
         self.scope: dict[str, Json] = {} if inputs is None else {"inputs": inputs}
         self.troubles: list[Trouble] = []
-        for id in study.graph.order:
-            step = study.steps[id]
-            if step.tool is None and not step.has("each") and not step.has("when"):
-                self._settle(step)
+        self._settle_block(study.root)
 
-    def _settle(self, step: Step) -> None:
+    def _settle_block(self, block: Block) -> None:
+        """Settle the values of a block, each after what it needs; of groups those that run exactly once."""
+        for id in block.graph.order:
+            site = block.by_id[id]
+            step = site.step
+            if (
+                step.tool is not None
+                or step.has("each")
+                or step.has("when")
+                or self.study.by_id[id] is not site
+            ):
+                continue
+            if site.inner is not None:
+                self._settle_block(site.inner)
+            self._settle(step, "value" if site.inner is None else "output")
+
+    def _settle(self, step: Step, field: str) -> None:
         try:
-            found = self._evaluated(step, "value")
+            found = self._evaluated(step, field)
         except EvaluationError as error:
             if error.code != "too_much_work":
                 self.troubles.append(Trouble(step.id, error))
@@ -62,8 +75,11 @@ class Known:
             return None
 
     def _evaluated(self, step: Step, field: str) -> tuple[Json] | None:
+        part = self.study.part(step, field)
+        if part is None or not part.names <= self.scope.keys():
+            return None
         template = self.study.template(step, field)
-        if template is None or not template.names <= self.scope.keys():
+        if template is None:
             return None
         value = template.evaluate(self.scope, self.fuel)
         self.fuel.take(_weight(value, self.fuel.left))

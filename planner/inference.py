@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..policies.text import nearest
 from .findings import quoted
+from .narrowing import Facts, Path, facts_of, falsy, path_of, stepped, truthy
 from .types import (
     ANY,
     BOOLEAN,
@@ -27,7 +28,9 @@ from .types import (
     Type,
     array_of,
     describe,
+    disjoint,
     join,
+    list_of,
     object_of,
     type_of_value,
 )
@@ -44,15 +47,20 @@ class Problem(NamedTuple):
     suggestion: str = ""
 
 
+_PAIRS = 500_000
+"""So many pairs of types are compared in one check."""
+
+
 class Effort:
     """What one check may spend: so many comparisons of names, so many fields of objects made up on the way.
 
-    Beyond the first, names go without suggestion; beyond the second, values are of any type.
+    Beyond the first, names go without suggestion; beyond the second, values are of any type. Types are compared once.
     """
 
     def __init__(self, guesses: int = 60_000, fields: int = 300_000) -> None:
         self.guesses = guesses
         self.fields = fields
+        self.apart: dict[tuple[Type, Type], bool] = {}
 
     def nearest(self, name: str, names: Collection[str]) -> str:
         """The nearest name, or nothing."""
@@ -67,6 +75,12 @@ class Effort:
         """Whether something may be made of these objects."""
         self.fields -= sum(len(t.fields) + t.height for t in types)
         return self.fields > 0
+
+    def disjoint(self, a: Type, b: Type) -> bool:
+        """Whether certainly no value is in both; False where that was asked too often to find out."""
+        if (a, b) not in self.apart and len(self.apart) > _PAIRS:
+            return False
+        return disjoint(a, b, self.apart)
 
     def any_of(self, types: Iterable[Type]) -> Type:
         """What holds the values of all these."""
@@ -92,19 +106,35 @@ _LISTS = ("array", "object")
 
 
 class _Interpreter:
-    """One run over one expression. `local` holds the names of comprehensions and lambdas."""
+    """One run over one expression. `local` holds the names of comprehensions and lambdas, `facts` what conditions say."""
 
     def __init__(self, text: str, scope: Mapping[str, Type], effort: Effort) -> None:
         self.text = text
         self.scope = scope
         self.effort = effort
         self.local: dict[str, Type] = {}
+        self.facts: Facts = {}
         self.problems: list[Problem] = []
 
     def of(self, node: ast.AST) -> Type:
         """The type of a node; its problems are noted."""
         method: Callable[[Any], Type] = getattr(self, f"_{type(node).__name__}")
-        return method(node)
+        found = method(node)
+        if self.facts and isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            path = path_of(node)
+            return found if path is None else self.facts.get(path, found)
+        return found
+
+    def look(self, path: Path) -> Type:
+        """The type of what a path reads, as far as it is known; nothing is noted."""
+        known = next((n for n in range(len(path), 0, -1) if path[:n] in self.facts), 0)
+        name = str(path[0])
+        found = self.facts[path[:known]] if known else self.local.get(name) or self.scope.get(name, ANY)
+        return reduce(stepped, path[max(known, 1) :], found)
+
+    def where(self, test: ast.expr, *, holds: bool) -> Facts:
+        """What is known in the place that is reached where this condition holds, or does not."""
+        return {**self.facts, **facts_of(test, self.look, holds=holds)}
 
     # -- leaves
 
@@ -137,10 +167,12 @@ class _Interpreter:
         if not key.has("string") and found.kinds and not found.has("array", "string"):
             name = next(iter(found.fields), "key")
             return self._wrong(node.value, found, f"has keys, not numbers; write .{name}")
-        return self._element(found) if not key.has("string") else ANY
+        return self._element(found, node.slice) if not key.has("string") else ANY
 
-    def _element(self, found: Type) -> Type:
+    def _element(self, found: Type, key: ast.expr) -> Type:
         parts = [found.item] if found.has("array") else []
+        if parts and isinstance(key, ast.Constant) and isinstance(key.value, int):
+            parts = [found.at(key.value)]
         return self.effort.any_of([*parts, STRING] if found.has("string") else parts)
 
     def _slice(self, node: ast.Subscript, bounds: ast.Slice) -> Type:
@@ -163,10 +195,25 @@ class _Interpreter:
         if held is None:
             self._unknown_field(node, value, found, name, length)
             return ANY
+        self._perhaps_null(value, found)
         return held
+
+    def _perhaps_null(self, value: ast.expr, found: Type) -> None:
+        """A value that may be null is used as if it were not. A step's whole result is not meant: it skips its readers."""
+        if not found.has("null") or found.has("boolean") or self._is_step(value):
+            return
+        what = quoted(self._source(value))[1:-1]
+        self._note("may_be_null", f"{what} may be null; ask `{what} is not None` first", value.col_offset)
+
+    def _is_step(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Name) and value.id not in self.local
 
     def _no_object(self, node: ast.expr, value: ast.expr, found: Type, name: str) -> Type:
         inner = self._source(value)
+        if name in _PROPERTIES and found.kinds <= {"array", "string", "null"}:
+            new = _PROPERTIES[name].format(inner)
+            fixed = self._instead(node, new)
+            return self._wrong(value, found, f"has no field {quoted(name)}; write {new}", fixed)
         if found.kinds <= {"array", "null"} and (
             not found.item.has("object") or found.item.field(name) is None
         ):
@@ -182,11 +229,14 @@ class _Interpreter:
         near = self.effort.nearest(name, found.fields)
         guess = f"; did you mean {quoted(near)}?" if near else _listed(found.fields)
         end = node.end_col_offset or 0
-        fixed = (
-            self.text[: end - length] + near + self.text[end:]
-            if near and length and near.isidentifier()
-            else ""
-        )
+        fixed = ""
+        if near and length and near.isidentifier():
+            fixed = self.text[: end - length] + near + self.text[end:]
+        elif name in _RESULTS and self._is_step(value):
+            guess, fixed = (
+                "; what a step gives is read by its id alone",
+                self._instead(node, self._source(value)),
+            )
         if isinstance(value, ast.Name) and value.id == "inputs" and "inputs" not in self.local:
             self._note(
                 "unknown_input", f"the plan declares no input {quoted(name)}{guess}", end - length, fixed
@@ -198,7 +248,17 @@ class _Interpreter:
     # -- operators
 
     def _BoolOp(self, node: ast.BoolOp) -> Type:
-        return self.effort.any_of([self.of(value) for value in node.values])
+        """Each part is met only where the ones before it hold (`and`) or do not (`or`)."""
+        goes_on, before = isinstance(node.op, ast.And), self.facts
+        *firsts, last = node.values
+        types = []
+        for value in firsts:
+            found = self.of(value)
+            types.append(falsy(found) if goes_on else truthy(found))
+            self.facts = self.where(value, holds=goes_on)
+        types.append(self.of(last))
+        self.facts = before
+        return self.effort.any_of(types)
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Type:
         found = self.of(node.operand)
@@ -242,18 +302,47 @@ class _Interpreter:
         return self.effort.any_of(parts)
 
     def _Compare(self, node: ast.Compare) -> Type:
-        for part in (node.left, *node.comparators):
-            self.of(part)
+        parts = [node.left, *node.comparators]
+        types = [self.of(part) for part in parts]
+        for op, (i, right) in zip(node.ops, enumerate(parts[1:]), strict=True):
+            self._matched(op, parts[i], types[i], right, types[i + 1])
         return BOOLEAN
+
+    def _matched(self, op: ast.cmpop, left: ast.expr, one: Type, right: ast.expr, other: Type) -> None:
+        """A comparison that always comes out the same is a slip: a number with text, a word that is not in the enum."""
+        if isinstance(op, ast.In | ast.NotIn):
+            if isinstance(left, ast.Constant) and isinstance(left.value, str) and other.kinds == {"object"}:
+                self._keyed(left, right, other, left.value)
+                return
+            other = other.item if other.kinds == {"array"} else ANY
+        elif not isinstance(op, ast.Eq | ast.NotEq):
+            return
+        asks_null = any(isinstance(part, ast.Constant) and part.value is None for part in (left, right))
+        if one.kinds and other.kinds and not asks_null and self.effort.disjoint(one, other):
+            said = f"{describe(one)} is never {describe(other)}"
+            what = quoted(self.text[left.col_offset : right.end_col_offset])[1:-1]
+            self._note("never_equal", f"{what} always comes out the same: {said}", left.col_offset)
+
+    def _keyed(self, key: ast.expr, value: ast.expr, found: Type, name: str) -> None:
+        if found.field(name) is None:
+            self._absent(key, value, found, name, "so it is never in it")
 
     def _IfExp(self, node: ast.IfExp) -> Type:
         self.of(node.test)
-        return self.effort.any_of([self.of(node.body), self.of(node.orelse)])
+        before = self.facts
+        self.facts = self.where(node.test, holds=True)
+        body = self.of(node.body)
+        self.facts = before
+        self.facts = self.where(node.test, holds=False)
+        orelse = self.of(node.orelse)
+        self.facts = before
+        return self.effort.any_of([body, orelse])
 
     # -- containers
 
     def _List(self, node: ast.List | ast.Tuple) -> Type:
-        return array_of(self.effort.any_of([self.of(item) for item in node.elts]), least=len(node.elts))
+        places = [self.of(item) for item in node.elts]
+        return list_of(places, self.effort.any_of(places))
 
     _Tuple = _List
 
@@ -284,20 +373,20 @@ class _Interpreter:
     # -- comprehensions and lambdas
 
     def _ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> Type:
-        before = dict(self.local)
+        before = dict(self.local), self.facts
         self._bind_all(node.generators)
         found = array_of(self.of(node.elt))
-        self.local = before
+        self.local, self.facts = before
         return found
 
     _GeneratorExp = _ListComp
 
     def _DictComp(self, node: ast.DictComp) -> Type:
-        before = dict(self.local)
+        before = dict(self.local), self.facts
         self._bind_all(node.generators)
         self.of(node.key)
         found = object_of({}, rest=self.of(node.value))
-        self.local = before
+        self.local, self.facts = before
         return found
 
     def _bind_all(self, generators: Iterable[ast.comprehension]) -> None:
@@ -305,6 +394,7 @@ class _Interpreter:
             self._bind(generator.target, self._items(generator.iter))
             for test in generator.ifs:
                 self.of(test)
+                self.facts = self.where(test, holds=True)
 
     def _items(self, node: ast.expr) -> Type:
         """What one gets by going through a value."""
@@ -316,12 +406,18 @@ class _Interpreter:
     def _bind(self, target: ast.expr, found: Type) -> None:
         match target:
             case ast.Name(id=name):
-                self.local[name] = found
+                self._name(name, found)
             case ast.Tuple(elts=parts):
                 if found.kinds and not found.has("array"):
                     self._wrong(target, found, "cannot be taken apart")
-                for part in parts:
-                    self._bind(part, found.item if found.has("array") else ANY)
+                for place, part in enumerate(parts):
+                    self._bind(part, found.at(place) if found.has("array") else ANY)
+
+    def _name(self, name: str, found: Type) -> None:
+        """From here on the name is this value; what was known of another one is not known of it."""
+        self.local[name] = found
+        if self.facts:
+            self.facts = {path: fact for path, fact in self.facts.items() if path[0] != name}
 
     # -- calls
 
@@ -355,10 +451,10 @@ class _Interpreter:
         return found
 
     def _lambda(self, node: ast.Lambda, item: Type) -> Type:
-        before = dict(self.local)
-        self.local[node.args.args[0].arg] = item
+        before = dict(self.local), self.facts
+        self._name(node.args.args[0].arg, item)
         found = self.of(node.body)
-        self.local = before
+        self.local, self.facts = before
         return found
 
     def _method(self, node: ast.Call, callee: ast.Attribute) -> Type:
@@ -367,7 +463,11 @@ class _Interpreter:
         options = self._options(node.keywords, ANY)
         wanted = "object" if name in ("get", "keys", "values", "items") else "string"
         if found.kinds and not found.has(wanted):
-            return self._wrong(callee.value, found, f"has no .{name}()")
+            turned = name == "join" and len(node.args) == 1 and found.kinds <= {"array", "null"}
+            new = f"{self._source(node.args[0])}.join({self._source(callee.value)})" if turned else ""
+            why = f"has no .{name}()" + (f"; write {new}" if new else "")
+            return self._wrong(callee.value, found, why, self._instead(node, new) if new else "")
+        self._perhaps_null(callee.value, found)
         if name == "get":
             return self._get(node, callee.value, found, [*args[1:], *options.values()])
         return _METHODS[name](found)
@@ -379,11 +479,11 @@ class _Interpreter:
             return ANY
         held = found.field(key.value)
         if held is None:
-            self._absent(key, value, found, key.value)
+            self._absent(key, value, found, key.value, "so .get() gives what it gives without one")
         return self.effort.any_of([held or NEVER, otherwise])
 
-    def _absent(self, key: ast.expr, value: ast.expr, found: Type, name: str) -> None:
-        """`.get` of a key that is not declared: a slip where a declared one is near, else perhaps on purpose."""
+    def _absent(self, key: ast.expr, value: ast.expr, found: Type, name: str, so: str) -> None:
+        """A key is asked for that is not declared: a slip where a declared one is near, else perhaps on purpose."""
         near = self.effort.nearest(name, found.fields)
         what = quoted(self._source(value))[1:-1]
         if near:
@@ -391,21 +491,37 @@ class _Interpreter:
             start, end = key.col_offset, key.end_col_offset
             self._note("unknown_field", message, start, self.text[:start] + repr(near) + self.text[end:])
         else:
-            message = f"{what} is not known to have a field {quoted(name)}, so .get() gives what it gives without one"
+            message = f"{what} is not known to have a field {quoted(name)}, {so}"
             self._note("always_default", message, key.col_offset)
 
     # -- notes
 
-    def _wrong(self, node: ast.expr, found: Type, why: str) -> Type:
+    def _wrong(self, node: ast.expr, found: Type, why: str, suggestion: str = "") -> Type:
         what = quoted(self._source(node))[1:-1]
-        self._note("wrong_type", f"{what} is {describe(found)}: it {why}", node.col_offset)
+        self._note("wrong_type", f"{what} is {describe(found)}: it {why}", node.col_offset, suggestion)
         return ANY
+
+    def _instead(self, node: ast.expr, new: str) -> str:
+        """The whole expression with another text in the place of a node."""
+        return self.text[: node.col_offset] + new + self.text[node.end_col_offset :]
 
     def _note(self, code: str, message: str, offset: int, suggestion: str = "") -> None:
         self.problems.append(Problem(code, message, offset, suggestion))
 
     def _source(self, node: ast.expr) -> str:
         return self.text[node.col_offset : node.end_col_offset]
+
+
+_PROPERTIES = {
+    "length": "len({})",
+    "size": "len({})",
+    "count": "len({})",
+    "first": "{}[0]",
+    "last": "{}[-1]",
+}
+"""What other languages give lists and texts as fields, and what to write here."""
+_RESULTS = frozenset({"output", "outputs", "result", "results", "response", "return_value"})
+"""What other engines put between a step and the fields of its result."""
 
 
 def _listed(fields: Iterable[str]) -> str:
@@ -494,7 +610,7 @@ def _result(name: str, first: Type, others: list[Type], options: Mapping[str, Ty
         case "index":
             return object_of({}, rest=item)
         case "enumerate":
-            return array_of(array_of(join(INTEGER, item), least=2))
+            return array_of(list_of([INTEGER, item]))
         case "range":
             return array_of(INTEGER)
         case "running":
@@ -502,10 +618,12 @@ def _result(name: str, first: Type, others: list[Type], options: Mapping[str, Ty
         case "flat":
             return array_of(item.item if item.has("array") else ANY)
         case "zip":
-            return array_of(array_of(reduce(join, map(_items_of, others), item)))
+            return array_of(list_of([item, *map(_items_of, others)]))
         case "join":
             right = _items_of(others[0]) if others else ANY
-            return array_of(object_of({"left": join(item, NULL), "right": join(right, NULL)}))
+            inner = "how" not in options or options["how"].values == frozenset({b'"inner"'})
+            absent = NEVER if inner else NULL
+            return array_of(object_of({"left": join(item, absent), "right": join(right, absent)}))
         case _:
             return ANY
 
@@ -517,7 +635,7 @@ def _values(found: Type) -> Type:
 _METHODS: dict[str, Callable[[Type], Type]] = {
     "keys": lambda found: array_of(STRING),
     "values": lambda found: array_of(_values(found)),
-    "items": lambda found: array_of(array_of(join(STRING, _values(found)), least=2)),
+    "items": lambda found: array_of(list_of([STRING, _values(found)])),
     "lower": lambda found: STRING,
     "upper": lambda found: STRING,
     "strip": lambda found: STRING,

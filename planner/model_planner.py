@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 from ..policies.errors import BadInput
 from ..policies.text import shorten
+from ..registry.registry import Registry
 from .answers import read_patch_answer, read_plan_answer
 from .models.chat import ChatModel
 from .models.messages import AIMessage, Message
-from .prompt import COMPOSITIONS, Example, answer_schema, plan_messages, replan_messages
+from .plan_schema import Form, response_schema
+from .prompt import COMPOSITIONS, Example, plan_messages, replan_messages
 from .requests import PlanRequest, Proposal, ReplanRequest
+from .strict_form import STRICT_RULES, from_strict
 
 __all__ = ["ModelPlanner"]
 
@@ -20,7 +24,8 @@ class ModelPlanner:
     """One question to the model per request; repair is driven by whoever asks (`previous`, `findings`).
 
     `examples` show how steps are put together, with tools that do not exist; `instructions` are yours, added to the
-    rules; `config` is handed to the model as it is. The model's answer may be wrapped in prose or fences. Raises
+    rules; `config` is handed to the model as it is. `form` is that of the JSON Schema sent with each request: "full",
+    "strict" for services whose structured output accepts little, "compact" for small models (`plan_schema.py`). The model's answer may be wrapped in prose or fences. Raises
     `ModelDeclined` (a `CannotPlan`) and `AnswerUnreadable` (a `PlanUnreadable`), both with the answer's `text` and
     `usage`; what the model itself raises passes through.
     """
@@ -32,23 +37,38 @@ class ModelPlanner:
         examples: Sequence[Example] = COMPOSITIONS,
         instructions: str = "",
         config: Mapping[str, Any] | None = None,
+        form: Form = "full",
     ) -> None:
+        if form not in get_args(Form):
+            raise BadInput(f"a schema has no form {form!r}; there are {', '.join(get_args(Form))}")
         self.model = model
         self.examples = tuple(examples)
         self.instructions = instructions
         self.config = config
+        self.form: Form = form
 
     async def plan(self, request: PlanRequest) -> Proposal:
         """The plan that the model writes for this goal."""
-        messages = plan_messages(request, examples=self.examples, instructions=self.instructions)
-        answer = await self._ask(messages, answer_schema(request.tools.names))
-        return read_plan_answer(answer, request)
+        messages = plan_messages(request, examples=self.examples, instructions=self._instructions)
+        answer = await self._ask(messages, response_schema(request.tools, form=self.form))
+        return read_plan_answer(answer, request, reading=partial(self._read, tools=request.tools))
 
     async def replan(self, request: ReplanRequest) -> Proposal:
         """The patch that the model writes for what failed."""
-        messages = replan_messages(request, examples=self.examples, instructions=self.instructions)
-        answer = await self._ask(messages, answer_schema(request.tools.names, patch=True))
-        return read_patch_answer(answer, request)
+        messages = replan_messages(request, examples=self.examples, instructions=self._instructions)
+        answer = await self._ask(messages, response_schema(request.tools, form=self.form, patch=True))
+        return read_patch_answer(answer, request, reading=partial(self._read, tools=request.tools))
+
+    @property
+    def _instructions(self) -> str:
+        return (
+            f"{self.instructions.strip()}\n\n{STRICT_RULES}".strip()
+            if self.form == "strict"
+            else self.instructions
+        )
+
+    def _read(self, document: Any, tools: Registry) -> Any:
+        return from_strict(document, tools) if self.form == "strict" else document
 
     async def _ask(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> AIMessage:
         options: dict[str, Any] = {"response_format": schema}

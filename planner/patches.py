@@ -74,7 +74,7 @@ def lineage(plan: Plan) -> dict[str, str]:
 def _drops(plan: Plan, patch: Patch, settled: Collection[str]) -> Iterator[Finding]:
     for i, id in enumerate(patch.drop):
         if id not in plan.by_id:
-            yield _bad(f"no step is called {quoted(id)}, so it cannot be dropped", "drop", i, near=(id, plan))
+            yield _not_there(plan, id, "dropped", "drop", i)
         elif id in settled:
             yield _bad(f"the step {quoted(id)} has run or is under way, so it cannot be dropped", "drop", i)
 
@@ -82,7 +82,7 @@ def _drops(plan: Plan, patch: Patch, settled: Collection[str]) -> Iterator[Findi
 def _additions(
     plan: Plan, patch: Patch, settled: Collection[str], used: Collection[str], failed: Collection[str] | None
 ) -> Iterator[Finding]:
-    taken = {*plan.by_id, *used}
+    taken = {*(step.id for step in plan.every_step), *used}
     given: dict[str, int] = {}
     for i, step in enumerate(patch.add):
         if step.id in taken:
@@ -90,12 +90,19 @@ def _additions(
                 f"the id {quoted(step.id)} was used before; give the new step a fresh one", "add", i, "id"
             )
         taken.add(step.id)
+        for inner, where in _inside(step, ("add", i)):
+            if inner.id in taken:
+                message = f"the id {quoted(inner.id)} was used before; give the step inside a fresh one"
+                yield _bad(message, *where, "id")
+            taken.add(inner.id)
+            if inner.replaces is not None:
+                message = f"{quoted(inner.id)} is inside the group {quoted(step.id)}; only the group replaces a step"
+                yield _bad(message, *where, "replaces")
         old = step.replaces
         if old is None:
             continue
         if old not in plan.by_id:
-            message = f"no step is called {quoted(old)}, so it cannot be replaced"
-            yield _bad(message, "add", i, "replaces", near=(old, plan))
+            yield _not_there(plan, old, "replaced", "add", i, "replaces")
         elif failed is not None and old in settled and old not in failed:
             yield _bad(f"the step {quoted(old)} did not fail, so it cannot be replaced", "add", i, "replaces")
         elif old in given:
@@ -104,9 +111,29 @@ def _additions(
         given.setdefault(old, i)
 
 
-def _bad(message: str, *where: str | int, near: tuple[str, Plan] | None = None) -> Finding:
-    guess = did_you_mean(near[0], near[1].by_id) if near else ""
-    return Finding("bad_patch", "error", pointer_to(*where), message + guess)
+def _inside(step: Step, where: tuple[str | int, ...]) -> Iterator[tuple[Step, tuple[str | int, ...]]]:
+    """The steps of a group, at every depth, each with the way to it."""
+    for i, inner in enumerate(step.steps or ()):
+        way = (*where, "steps", i)
+        yield inner, way
+        yield from _inside(inner, way)
+
+
+def _not_there(plan: Plan, id: str, done: str, *where: str | int) -> Finding:
+    """No such step in the plan; one inside a group can only go with its group."""
+    group = next((step for step in plan.steps if any(inner.id == id for inner, _ in _inside(step, ()))), None)
+    if group is None:
+        return _bad(
+            f"no step is called {quoted(id)}, so it cannot be {done}{did_you_mean(id, plan.by_id)}", *where
+        )
+    message = (
+        f"{quoted(id)} is a step inside the group {quoted(group.id)}; only the group as a whole can be {done}"
+    )
+    return _bad(message, *where)
+
+
+def _bad(message: str, *where: str | int) -> Finding:
+    return Finding("bad_patch", "error", pointer_to(*where), message)
 
 
 def _in_line(plan: Plan, step: Step, gone: Collection[str]) -> Step:
@@ -130,9 +157,13 @@ def _renamed(step: Step, replaced: Mapping[str, str]) -> Step:
         return step
     update: dict[str, Any] = {
         field: _template(getattr(step, field), mapping)
-        for field in ("args", "value", "each", "when")
+        for field in ("args", "value", "output", "each", "when", "until", "next")
         if step.has(field)
     }
+    if step.undo is not None:
+        update["undo"] = step.undo.model_copy(update={"args": _template(step.undo.args, mapping)})
+    if step.steps is not None:
+        update["steps"] = [_renamed(inner, mapping) for inner in step.steps]
     if step.has("after"):
         update["after"] = list(dict.fromkeys(mapping.get(id, id) for id in step.after))
     return step.model_copy(update=update)

@@ -6,6 +6,7 @@ Where a field says *template*, it holds JSON in which an object with the only ke
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,20 +14,32 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..policies.canonical import digest
 
-__all__ = ["OnFailure", "Patch", "Plan", "Step"]
+__all__ = ["DEEPEST_GROUP", "OnFailure", "Patch", "Plan", "Step", "Undo"]
 
 OnFailure = Literal["stop", "skip"]
 """`stop`: dependants are blocked; `skip`: the result is null and dependants run."""
+
+
+DEEPEST_GROUP = 3
+"""Groups inside groups inside groups; deeper ones are refused."""
 
 
 class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
 
-class Step(Record):
-    """One step: a call of a tool, or a pure value.
+class Undo(Record):
+    """The call that takes a step's effect back: like any other call, reviewed and approved with the plan."""
 
-    Exactly one of `tool` and `value` is set; the check says so where a document breaks it.
+    tool: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    """Template; besides what the step sees, `result` is the step's own result."""
+
+
+class Step(Record):
+    """One step: a call of a tool, a pure value, or a group of steps.
+
+    Exactly one of `tool`, `value` and `steps` is set; the check says so where a document breaks it.
     """
 
     id: str
@@ -35,6 +48,10 @@ class Step(Record):
     """Template for each argument of the tool."""
     value: Any = None
     """Template of a `value` step (set means present in the document, also when it is null)."""
+    steps: list[Step] | None = None
+    """A group: with `each`, a chain per item without a barrier between items; outside sees only its `output`."""
+    output: Any = None
+    """Template of a group's result, evaluated inside it."""
     each: Any = None
     """Template of a list: one call per item, in parallel; the result is a list of the same length and order."""
     as_: str | None = Field(default=None, alias="as")
@@ -44,6 +61,16 @@ class Step(Record):
     after: list[str] = Field(default_factory=list)
     """Steps to wait for without reading them."""
     on_failure: OnFailure = "stop"
+    until: Any = None
+    """Template of a boolean over `result`: the call is repeated until it is true; the result is the list of results.
+    With `each`: one item after the other, until one satisfies it."""
+    next: dict[str, Any] | None = None
+    """Templates over `result`: the arguments of the next call that differ from those of this one."""
+    every: float | int | None = None
+    """Seconds between two calls of an `until`."""
+    max: int | None = None
+    """The most calls an `until` makes; exhausted is a time-out."""
+    undo: Undo | None = None
     replaces: str | None = None
     """In a patched plan: the id of the step in whose place this one stands."""
 
@@ -55,6 +82,11 @@ class Step(Record):
     def item_name(self) -> str:
         """The name of the item inside `each`."""
         return self.as_ or "item"
+
+    @property
+    def repeats(self) -> bool:
+        """Whether this step makes its calls one after the other, until something holds."""
+        return self.has("until")
 
     def to_json(self) -> dict[str, Any]:
         """The document of this step, with only the fields it says, in the order of the schema."""
@@ -90,7 +122,7 @@ class Plan(Record):
         return self._fresh(super().__deepcopy__(memo))
 
     def _fresh(self, copied: Plan) -> Plan:
-        for name in ("digest", "by_id"):
+        for name in ("digest", "every_step", "by_id"):
             copied.__dict__.pop(name, None)
         return copied
 
@@ -98,6 +130,11 @@ class Plan(Record):
     def digest(self) -> str:
         """`sha256:…` of the canonical document: two plans are the same plan if and only if these are equal."""
         return digest(self.to_json())
+
+    @cached_property
+    def every_step(self) -> tuple[Step, ...]:
+        """All steps, those inside groups too, each group before its own."""
+        return tuple(_walk(self.steps))
 
     @cached_property
     def by_id(self) -> dict[str, Step]:
@@ -108,12 +145,23 @@ class Plan(Record):
         return found
 
 
+def _walk(steps: Iterable[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        yield from _walk(step.steps or ())
+
+
 class Patch(Record):
     """A planner's answer to failures: drop unsettled steps, add new ones (each may say what it replaces)."""
 
     drop: list[str] = Field(default_factory=list)
     add: list[Step] = Field(default_factory=list)
     output: Any = None
+
+    @property
+    def every_step(self) -> Iterator[Step]:
+        """All steps it adds, those inside groups too, each group before its own."""
+        return _walk(self.add)
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"drop": list(self.drop), "add": [step.to_json() for step in self.add]}

@@ -92,6 +92,34 @@ COMPOSITIONS: tuple[Example, ...] = (
             "output": {"$": "measured.size"},
         },
     ),
+    Example(
+        "Make a place for every name in inputs.names and put the name into it; take the place away if that fails",
+        {
+            "steps": [
+                {
+                    "id": "made",
+                    "each": {"$": "inputs.names"},
+                    "as": "name",
+                    "steps": [
+                        {
+                            "id": "place",
+                            "tool": "TOOL_H",
+                            "args": {"size": 1},
+                            "undo": {"tool": "TOOL_I", "args": {"ref": {"$": "result.ref"}}},
+                        },
+                        {
+                            "id": "filled",
+                            "tool": "TOOL_J",
+                            "args": {"ref": {"$": "place.ref"}, "text": {"$": "name"}},
+                        },
+                    ],
+                    "output": {"$": "place.ref"},
+                    "on_failure": "skip",
+                },
+            ],
+            "output": {"$": "[m for m in made if m is not None]"},
+        },
+    ),
     Example("Do q, for which no tool is listed", {"cannot_plan": "no tool listed does q"}),
 )
 """How steps are put together, with tools that do not exist."""
@@ -105,23 +133,30 @@ Answer with exactly one JSON object and nothing else:
 {"cannot_plan":"why"}  if the listed tools cannot reach the goal. Never name a tool that is not listed.
 
 # A step
-"id"  required, unique: small letters, digits, _
+"id"  required, unique in the whole plan: small letters, digits, _
 "tool" and "args"  the call; or, in place of both,
-"value"  something computed without a tool
+"value"  something computed without a tool; or
+"steps" and "output"  a group: steps that belong together. Its result is "output"; outside sees no step of it. With \
+"each", every item goes through all its steps by itself. Groups stand in each other at most three deep
 "each"  a list: the step runs once per item, all at once. Inside, `item` is the item (or the name that "as" gives it) \
 and `index` its place. The result is the list of results in the same order, null where an item was skipped or failed
 "when"  true or false: where false the step is skipped and its result is null
 "after"  ids of steps to wait for although no result of theirs is used
 "on_failure":"skip"  if the step fails, go on with null; without it, what depends on the step does not run
+"until"  call again until this is true; `result` is what the call just gave. "max" (required) calls at most, "every" \
+seconds between them, "next" the arguments that change, as {"page":{"$":"result.next"}}. The result is the list of \
+results. With "each" (and no "max"): one item after the other until one is enough, null for those not tried
+"undo"  {"tool":...,"args":{...}}: the call that takes this one back if a later step fails; `result` is what it gave
 
 # Values
-In args, value, each, when and output, JSON is meant literally, except {"$":"expression"}, which is computed in the \
+In args, value, each, when, until, next and output, JSON is meant literally, except {"$":"expression"}, which is computed in the \
 run. Text is never searched for names: to put a result into text write {"$":"f'Dear {user.name}'"}.
-An expression is one Python expression: ids of steps (their results), inputs.NAME, item and index inside "each"; a.b, \
+An expression is one Python expression: ids of steps (their results), inputs.NAME, item and index inside "each" (in a group: in all its steps); a.b, \
 a['b'], a[0], slices; literals, arithmetic, comparisons, and, or, not, in, is; x if c else y; list and dict \
 comprehensions; f-strings; lambda only as key=. Nothing is imported or assigned. A missing key is an error; \
 .get(key) gives null for it.
-A step waits for the steps whose ids its expressions name, and for no others."""
+A step waits for the steps whose ids its expressions name, and for no others. A step of a group may name steps of the \
+group and steps outside."""
 
 _MANNERS = """\
 # Manners
@@ -136,7 +171,7 @@ object and nothing else:
 {"cannot_plan":"why"}  if nothing can be done with the listed tools
 "drop"  steps of "unsettled" that are no longer wanted
 "add"  new steps, with ids that the plan does not have. A step with "replaces":"ID" stands for the failed step ID: \
-whoever refers to ID gets the new step's result
+whoever refers to ID gets the new step's result. What failed inside a group is mended by replacing the group
 "output"  only if the output of the plan is to change
 Steps that have run stay and keep their results; use them by id. What is listed in "not_again" must not be called \
 again. Example: {"drop":[],"add":[{"id":"left_again","replaces":"left","tool":"TOOL_G","args":{"key":"x"}}]}"""
@@ -170,8 +205,8 @@ def replan_messages(
 
 def answer_schema(names: Iterable[str], *, patch: bool = False) -> dict[str, Any]:
     """A JSON Schema of an answer: a plan (or a patch), or `cannot_plan`; only these tools."""
-    step = _step_schema(list(names), patch)
-    steps = {"type": "array", "items": step}
+    inside = {"type": "array", "items": {"$ref": "#/$defs/step"}}
+    steps = {"type": "array", "items": {"$ref": "#/$defs/added"}} if patch else inside
     whole: dict[str, Any] = {"steps": steps | {"minItems": 1}, "output": {}}
     change: dict[str, Any] = {
         "drop": {"type": "array", "items": {"type": "string"}},
@@ -179,19 +214,29 @@ def answer_schema(names: Iterable[str], *, patch: bool = False) -> dict[str, Any
         "output": {},
     }
     answer = _object(change, ["add"]) if patch else _object(whole, ["steps"])
-    return {"anyOf": [answer, _object({"cannot_plan": {"type": "string", "minLength": 1}}, ["cannot_plan"])]}
+    told = _object({"cannot_plan": {"type": "string", "minLength": 1}}, ["cannot_plan"])
+    fields = _step_fields(sorted(names), inside)
+    kinds = {"step": _object(fields, ["id"])}
+    if patch:
+        kinds["added"] = _object(fields | {"replaces": {"type": "string"}}, ["id"])
+    return {"anyOf": [answer, told], "$defs": kinds | {"tool": {"enum": sorted(names)}}}
 
 
-def _step_schema(names: list[str], patch: bool) -> dict[str, Any]:
+def _step_fields(names: list[str], inside: dict[str, Any]) -> dict[str, Any]:
     text = {"type": "string"}
     fields: dict[str, Any] = {"id": {"type": "string", "pattern": "^[a-z][a-z0-9_]*$"}}
-    fields |= {"each": {}, "as": text, "when": {}, "value": {}}
+    fields |= {"each": {}, "as": text, "when": {}, "value": {}, "steps": inside, "output": {}}
     if names:
-        fields |= {"tool": {"enum": sorted(names)}, "args": {"type": "object"}}
-    fields |= {"after": {"type": "array", "items": text}, "on_failure": {"enum": ["stop", "skip"]}}
-    if patch:
-        fields["replaces"] = text
-    return _object(fields, ["id"])
+        tool, args = {"$ref": "#/$defs/tool"}, {"type": "object"}
+        fields |= {
+            "tool": tool,
+            "args": args,
+            "until": {},
+            "next": args,
+            "undo": _object({"tool": tool, "args": args}, ["tool"]),
+        }
+        fields |= {"every": {"type": "number", "minimum": 0}, "max": {"type": "integer", "minimum": 1}}
+    return fields | {"after": {"type": "array", "items": text}, "on_failure": {"enum": ["stop", "skip"]}}
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ request itself and see all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -121,8 +121,11 @@ class ReplanRequest:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The steps that failed, once each, in the order of the failures: these may be replaced."""
-        return tuple(dict.fromkeys(failure.step for failure in self.failures))
+        """The steps that failed, once each, in the order of the failures: these may be replaced.
+
+        Where a step inside a group failed, that is the group.
+        """
+        return tuple(dict.fromkeys(str(f.path[0]) if f.path else f.step for f in self.failures))
 
     @property
     def unsettled(self) -> tuple[str, ...]:
@@ -132,7 +135,7 @@ class ReplanRequest:
 
     def to_json(self) -> dict[str, Any]:
         """What a planner may see, as plain JSON, bounded however many items failed."""
-        reading = {step.id for step in self.plan.steps if _reads_results(step, self.plan)}
+        reading = _reading(self.plan)
         return {
             "goal": self.goal,
             "plan": self.plan.to_json(),
@@ -151,7 +154,7 @@ class ReplanRequest:
         return {key: value for key, value in told.items() if value is not None}
 
     def _failure(self, failed: StepFailure, reading: set[str]) -> dict[str, Any]:
-        step = self.plan.by_id.get(failed.step)
+        step = next((step for step in self.plan.every_step if step.id == failed.step), None)
         told: dict[str, Any] = {"step": failed.step, "path": list(failed.path)}
         if failed.tool:
             told["tool"] = failed.tool
@@ -188,7 +191,7 @@ class ReplanRequest:
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """A call not to be repeated: with its arguments where the plan says them, else by the steps that made it."""
         tool, args = call.get("tool"), call.get("args")
-        steps = [step for step in self.plan.steps if step.tool == tool]
+        steps = [step for step in self.plan.every_step if step.tool == tool]
         if self.show_tool_text or any(step.args == args for step in steps):
             return {"tool": tool, "args": args}
         return {"tool": tool, "as_in_step": [step.id for step in steps]}
@@ -240,13 +243,33 @@ def _is_known(pointer: str, known: Collection[str]) -> bool:
     return all(part.isdecimal() or part in known for part in split_pointer(pointer))
 
 
-def _reads_results(step: Step, plan: Plan) -> bool:
-    """Whether the result of a step goes into this one, so that its failure may quote it."""
+def _reading(plan: Plan) -> set[str]:
+    """The steps into which the result of a step goes, so that their failure may quote it.
+
+    A step that repeats with `next` reads its own results. What is inside a group reads what the list of the group does.
+    """
+    ids = {step.id for step in plan.every_step}
+    found: set[str] = set()
+    waiting = [(step, False) for step in plan.steps]
+    while waiting:
+        step, around = waiting.pop()
+        reads = around or _reads(step, ids)
+        if reads:
+            found.add(step.id)
+        waiting += [(inner, around or _reads(step, ids, ("each", "when"))) for inner in step.steps or ()]
+    return found
+
+
+_READ = ("args", "value", "output", "each", "when", "until", "next")
+
+
+def _reads(step: Step, ids: Collection[str], fields: Iterable[str] = _READ) -> bool:
+    templates = [getattr(step, field) for field in fields if step.has(field)]
+    names = {*ids, "result"}
     try:
-        templates = [compile_template(t) for t in (step.args, step.value, step.each, step.when)]
+        return any(not compile_template(t).names.isdisjoint(names) for t in templates)
     except ExpressionError:
         return True
-    return any(name in plan.by_id for template in templates for name in template.names)
 
 
 def _may_succeed(failure: Failure) -> bool:

@@ -3,16 +3,17 @@
     review ... waves, every call with its arguments, effects, permissions, approvals, bounds, what cannot be undone first
     diff ..... what another revision keeps, adds, removes and changes, field by field
 
-Counts are bounds: `each` over a list that is known is exact, any other is "n of <expression>". With `inputs`, values
-that depend on nothing else are computed, so more counts are known. Seconds are for one attempt of each call.
+Groups are nested: a step inside one is called that often for each of its items, and belongs to a wave of its group.
+Counts are bounds: `each` over a list that is known is exact, any other is "n of <expression>", `until` goes up to `max`.
+With `inputs`, values that depend on nothing else are computed, so more counts are known. Seconds are for one attempt of
+each call; what would be undone if the plan failed is not in the counts.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.canonical import canonical
@@ -22,26 +23,19 @@ from ..policies.permissions import ANYONE, Principal, lacking
 from ..policies.policies import Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .approvals import asks_at_call, why_needed
+from .approvals import asks_at_call, tools_of, why_needed
 from .checking import check_study, unsound
+from .counts import ONCE, Count, Counts, spell
 from .findings import CheckFailed, Report
 from .folding import Known
 from .inputs import settle_inputs
 from .plan import Plan, Step
-from .study import Study
+from .study import Block, Site, Study
 from .types import describe
 
-__all__ = ["Change", "Count", "Diff", "Planned", "Review", "Seconds", "diff", "review", "spell"]
+__all__ = ["Change", "Count", "Diff", "Planned", "Review", "Seconds", "TakenBack", "diff", "review", "spell"]
 
 Json: TypeAlias = Any
-
-
-class Count(NamedTuple):
-    """How many calls: at least, at most (None: no bound is known), and the same in words."""
-
-    least: int
-    most: int | None
-    text: str
 
 
 class Seconds(NamedTuple):
@@ -52,11 +46,24 @@ class Seconds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The call that would take a step's effect back, if the group or the plan around it failed."""
+
+    tool: str
+    effect: Effect | None
+    args: Mapping[str, Json]
+    permissions: tuple[str, ...]
+    lacking: tuple[str, ...]
+    asks: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
-    """One step as it would run. `args`, `value`, `each` and `when` are templates; `resolved` are the arguments where known."""
+    """One step as it would run. `args`, `value`, `each` and so on are templates; `resolved` are the arguments where known."""
 
     id: str
     wave: int
+    """Its wave in the plan, or in its group."""
     tool: str | None
     effect: Effect | None
     args: Mapping[str, Json]
@@ -74,12 +81,33 @@ class Planned:
     """Whether a person is asked at each call, whatever was approved before."""
     timeout: float | None
     calls: Count
+    """How often its tool is called in the whole run; of a group, all calls inside."""
     result: str
     """What is known of the type of the result, in words."""
+    until: Json = None
+    next: Mapping[str, Json] | None = None
+    every: float | None = None
+    undo: TakenBack | None = None
+    steps: tuple[Planned, ...] | None = None
+    """Of a group: the steps inside, in the order of the plan."""
+    times: Count = ONCE
+    """Of a group: how often it is gone through in the whole run."""
+    output: Json = None
+
+    @property
+    def every_step(self) -> Iterator[Planned]:
+        """The step itself and all inside it."""
+        yield self
+        for step in self.steps or ():
+            yield from step.every_step
 
     def to_json(self) -> dict[str, Any]:
-        document = {k: list(v) if type(v) is tuple else v for k, v in asdict(self).items()}
-        return {**document, "calls": self.calls._asdict(), "effect": self.effect and self.effect.value}
+        """Plain JSON; what only groups, repeats and undo have is there where they are."""
+        document = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        if self.steps is None:
+            document = {k: v for k, v in document.items() if k not in ("steps", "times", "output")}
+        rare = {k for k in ("until", "next", "every", "undo") if document[k] is None}
+        return {k: v for k, v in document.items() if k not in rare}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +121,7 @@ class Review:
     given: Mapping[str, Json] | None
     """The inputs of this run, where they are known."""
     steps: tuple[Planned, ...]
+    """Those inside groups stand in the `steps` of the group; `every_step` has all."""
     waves: tuple[tuple[str, ...], ...]
     irreversible: tuple[str, ...]
     calls: Count
@@ -109,6 +138,11 @@ class Review:
     @property
     def needs_approval(self) -> bool:
         return bool(self.approval)
+
+    @property
+    def every_step(self) -> tuple[Planned, ...]:
+        """All steps, a group before its own."""
+        return tuple(inside for step in self.steps for inside in step.every_step)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: what `foreplan review --json` prints."""
@@ -187,14 +221,11 @@ def review(
     study = Study(plan, registry, principal)
     report = check_study(study, rules)
     given = settle_inputs(plan, inputs) if inputs is not None and report.ok else inputs
-    known = Known(study, given)
-    planned = tuple(_Seen(study, rules, principal or ANYONE, known).planned(step) for step in plan.steps)
-    tools = {
-        step.tool: registry[step.tool]
-        for step in plan.steps
-        if step.tool is not None and step.tool in registry
-    }
-    seconds, critical = _time(study, planned, rules, durations)
+    seen = _Seen(study, rules, principal or ANYONE, Known(study, given))
+    planned = seen.block(study.root)
+    every = [inside for step in planned for inside in step.every_step]
+    tools = [registry[name] for name in tools_of(plan) if name in registry]
+    seconds, critical = _time(study, seen.counts, rules, durations)
     return Review(
         plan_digest=report.plan_digest,
         goal=plan.goal,
@@ -202,13 +233,13 @@ def review(
         given=given,
         steps=planned,
         waves=study.graph.waves,
-        irreversible=tuple(p.id for p in planned if p.effect is Effect.ACTS),
-        calls=_total(p.calls for p in planned if p.tool is not None),
-        effects=_by_effect(planned),
+        irreversible=tuple(p.id for p in every if p.effect is Effect.ACTS),
+        calls=_total(p.calls for p in every if p.tool is not None),
+        effects=_by_effect(every),
         seconds=seconds,
         critical=critical,
-        permissions=tuple(dict.fromkeys(n for p in planned for n in p.permissions)),
-        approval=tuple(why_needed(tools.values(), rules)),
+        permissions=tuple(dict.fromkeys(n for p in every for n in _permissions(p))),
+        approval=tuple(why_needed(tools, rules)),
         output=plan.output,
         output_type=describe(study.output_type),
         report=report,
@@ -217,31 +248,29 @@ def review(
 
 def diff(old: Plan, new: Plan) -> Diff:
     """What `new` keeps, adds, removes and changes of `old`, step by step and field by field."""
-    common = [id for id in old.by_id if id in new.by_id]
-    changes = {id: _changes(old.by_id[id].to_json(), new.by_id[id].to_json()) for id in common}
+    before, after = _flat(old), _flat(new)
+    common = [id for id in before if id in after]
+    changes = {id: _changes(before[id], after[id]) for id in common}
     heads = [{k: v for k, v in plan.to_json().items() if k != "steps"} for plan in (old, new)]
     return Diff(
         kept=tuple(id for id in common if not changes[id]),
-        added=tuple(id for id in new.by_id if id not in old.by_id),
-        removed=tuple(id for id in old.by_id if id not in new.by_id),
+        added=tuple(id for id in after if id not in before),
+        removed=tuple(id for id in before if id not in after),
         changed={id: found for id, found in changes.items() if found},
         plan=_changes(*heads),
     )
 
 
-def spell(template: Json) -> str:
-    """A template as a person reads it: expressions bare, literals as JSON; `{path: inputs.ledger, limit: 5}`."""
-    match template:
-        case {"$": str(text), **rest} if not rest:
-            return text
-        case {"$literal": literal, **rest} if not rest:
-            return json.dumps(literal, ensure_ascii=False)
-        case dict():
-            return "{" + ", ".join(f"{key}: {spell(value)}" for key, value in template.items()) + "}"
-        case list():
-            return "[" + ", ".join(map(spell, template)) + "]"
-        case _:
-            return json.dumps(template, ensure_ascii=False)
+def _flat(plan: Plan) -> dict[str, dict[str, Json]]:
+    """The documents of all steps by id (the first, where an id stands twice), each with the `group` it stands in."""
+    found: dict[str, dict[str, Json]] = {}
+    waiting: list[tuple[Step, str]] = [(step, "") for step in reversed(plan.steps)]
+    while waiting:
+        step, group = waiting.pop()
+        said = {k: v for k, v in step.to_json().items() if k != "steps"}
+        found.setdefault(step.id, {**said, **({"group": group} if group else {})})
+        waiting += [(inside, step.id) for inside in reversed(step.steps or ())]
+    return found
 
 
 def _changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> tuple[Change, ...]:
@@ -253,6 +282,23 @@ def _changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> tuple[Change, 
     )
 
 
+def _plain(value: Any) -> Json:
+    """A field of a `Planned` as plain JSON."""
+    match value:
+        case Effect():
+            return value.value
+        case Count():
+            return value._asdict()
+        case Planned():
+            return value.to_json()
+        case TakenBack():
+            return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        case tuple():
+            return [_plain(part) for part in value]
+        case _:
+            return value
+
+
 class _Seen:
     """Looks at the steps of one plan."""
 
@@ -261,14 +307,20 @@ class _Seen:
         self.policies = policies
         self.principal = principal
         self.known = known
-        self.waves = {id: i for i, wave in enumerate(study.graph.waves) for id in wave}
+        self.counts = Counts(study, known)
 
-    def planned(self, step: Step) -> Planned:
-        tool = self.study.tool(step)
+    def block(self, block: Block) -> tuple[Planned, ...]:
+        """The steps of a block, those inside groups with them."""
+        waves = {id: i for i, wave in enumerate(block.graph.waves) for id in wave}
+        return tuple(self.planned(site, waves.get(site.id, 0)) for site in block.sites)
+
+    def planned(self, site: Site, wave: int) -> Planned:
+        step, tool = site.step, self.study.tool(site.step)
         resolved = self.known.value(step, "args") if tool is not None else None
+        inside = self.block(site.inner) if site.inner is not None else None
         return Planned(
             id=step.id,
-            wave=self.waves.get(step.id, 0),
+            wave=wave,
             tool=step.tool,
             effect=tool.effect if tool else None,
             args=step.args,
@@ -277,36 +329,54 @@ class _Seen:
             each=step.each,
             item=step.item_name if step.has("each") else None,
             when=step.when,
-            needs=self.study.graph.needs.get(step.id, ()),
+            needs=site.block.graph.needs.get(step.id, ()),
             on_failure=step.on_failure,
             replaces=step.replaces,
             permissions=tuple(tool.permissions) if tool else (),
             lacking=lacking(self.principal, tool.permissions) if tool else (),
-            asks=tool is not None and _asks(step, tool),
+            asks=tool is not None and _asks(site, tool),
             timeout=_timeout(tool, self.policies) if tool else None,
-            calls=self.calls(step) if step.tool is not None else Count(0, 0, "0"),
+            calls=self._calls(site, inside),
             result=describe(self.study.type_of(step.id)),
+            until=step.until,
+            next=step.next,
+            every=step.every,
+            undo=self._undo(step),
+            steps=inside,
+            times=self.counts.of(site) if inside is not None else ONCE,
+            output=step.output,
         )
 
-    def calls(self, step: Step) -> Count:
-        """How often the tool of one step is called, if nothing fails."""
-        least, most, text = self._items(step)
-        if step.has("when") and step.when is not True:
-            return Count(0, most, f"up to {text}" if most is not None else text)
-        return Count(least, most, text)
+    def _calls(self, site: Site, inside: tuple[Planned, ...] | None) -> Count:
+        if inside is not None:
+            return _total(p.calls for step in inside for p in step.every_step if p.tool is not None)
+        return self.counts.of(site) if site.step.tool is not None else _NONE
 
-    def _items(self, step: Step) -> Count:
-        if not step.has("each"):
-            return Count(1, 1, "1")
-        found = self.known.value(step, "each")
-        if found is not None and isinstance(found[0], list):
-            return Count(len(found[0]), len(found[0]), str(len(found[0])))
-        return Count(self.study.least_items(step), None, f"n of {spell(step.each)}")
+    def _undo(self, step: Step) -> TakenBack | None:
+        if step.undo is None:
+            return None
+        tool = self.study.registry.get(step.undo.tool)
+        needed = tuple(tool.permissions) if tool is not None else ()
+        return TakenBack(
+            tool=step.undo.tool,
+            effect=tool.effect if tool is not None else None,
+            args=step.undo.args,
+            permissions=needed,
+            lacking=lacking(self.principal, needed),
+            asks=tool is not None and tool.requires_approval == "each",
+        )
 
 
-def _asks(step: Step, tool: Tool) -> bool:
+_NONE = Count(0, 0, "0")
+
+
+def _permissions(step: Planned) -> tuple[str, ...]:
+    return step.permissions + (step.undo.permissions if step.undo is not None else ())
+
+
+def _asks(site: Site, tool: Tool) -> bool:
     try:
-        return asks_at_call(step, tool)
+        return asks_at_call(site.step, tool, many=any(group.step.has("each") for group in site.groups))
     except ExpressionError:
         return True
 
@@ -332,27 +402,75 @@ def _by_effect(planned: Sequence[Planned]) -> dict[str, Count]:
 
 
 def _time(
-    study: Study, planned: Iterable[Planned], policies: Policies, durations: Mapping[str, float] | None
+    study: Study, counts: Counts, policies: Policies, durations: Mapping[str, float] | None
 ) -> tuple[Seconds, tuple[str, ...]]:
-    calls = [p for p in planned if p.tool is not None]
-    typical = {p.id: _seconds(p, policies, (durations or {}).get(p.tool or "")) for p in calls}
-    longest = {p.id: _seconds(p, policies, p.timeout) for p in calls}
-    weights = longest if durations is None else typical
-    unknown = any(w is None for w in weights.values())
-    critical = study.graph.critical({id: 1.0 if unknown or w is None else w for id, w in weights.items()})
-    sums = [_sum(study, part) for part in (typical, longest)]
-    return Seconds(*sums), critical.path
+    usual = durations or {}
+    typical = _Clock(study, counts, policies, lambda tool: usual.get(tool.name))
+    longest = _Clock(study, counts, policies, lambda tool: _timeout(tool, policies))
+    chosen = longest if durations is None else typical
+    whole = chosen.length(study.root)
+    path = tuple((_Steps() if whole is None else chosen).path(study.root))
+    return Seconds(typical.length(study.root), longest.length(study.root)), path
 
 
-def _sum(study: Study, weights: Mapping[str, float | None]) -> float | None:
-    if study.graph.cycles or any(w is None for w in weights.values()):
-        return None
-    return study.graph.critical({id: w for id, w in weights.items() if w is not None}).length
+class _Steps:
+    """Measures chains of waiting in calls that wait for each other: what there is where no times are known."""
+
+    def __init__(self) -> None:
+        self._lengths: dict[Block, float | None] = {}
+
+    def length(self, block: Block) -> float | None:
+        """The longest chain of a block; None where it is not known."""
+        if block not in self._lengths:
+            weights = {id: self.weight(site) for id, site in block.by_id.items()}
+            known = {id: w for id, w in weights.items() if w is not None}
+            sound = len(known) == len(weights) and not block.graph.cycles
+            self._lengths[block] = block.graph.critical(known).length if sound else None
+        return self._lengths[block]
+
+    def weight(self, site: Site) -> float | None:
+        """What a step adds to a chain."""
+        return (
+            1.0 if site.step.tool is not None else self.length(site.inner) if site.inner is not None else 0.0
+        )
+
+    def path(self, block: Block) -> Iterator[str]:
+        """The steps of the longest chain, those inside a group after the group."""
+        weights = {id: self.weight(site) or 0.0 for id, site in block.by_id.items()}
+        for id in block.graph.critical(weights).path:
+            yield id
+            inner = block.by_id[id].inner
+            if inner is not None:
+                yield from self.path(inner)
 
 
-def _seconds(planned: Planned, policies: Policies, one: float | None) -> float | None:
-    """Seconds for all calls of a step, as many at once as the limits let."""
-    if one is None or planned.calls.most is None:
-        return None
-    width = min(policies.limits.run, policies.limits.tool.get(planned.tool or "", policies.limits.run))
-    return one * math.ceil(planned.calls.most / width)
+class _Clock(_Steps):
+    """The same in seconds: as many calls at once as the limits let, repeats one after the other."""
+
+    def __init__(
+        self, study: Study, counts: Counts, policies: Policies, one: Callable[[Tool], float | None]
+    ) -> None:
+        super().__init__()
+        self.study = study
+        self.counts = counts
+        self.policies = policies
+        self.one = one
+
+    def weight(self, site: Site) -> float | None:
+        step, count = site.step, self.counts.once(site)
+        if step.tool is None and site.inner is None:
+            return 0.0
+        one = self._once(site)
+        if one is None or count.most is None:
+            return None
+        if step.repeats:
+            return one * count.most + (step.every or 0) * max(count.most - 1, 0)
+        limits = self.policies.limits
+        width = min(limits.run, limits.tool.get(step.tool or "", limits.run))
+        return one * math.ceil(count.most / width)
+
+    def _once(self, site: Site) -> float | None:
+        if site.inner is not None:
+            return self.length(site.inner)
+        tool = self.study.tool(site.step)
+        return self.one(tool) if tool is not None else None

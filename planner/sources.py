@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from ..policies.errors import BadInput
+from ..policies.expressions import ExpressionError, parse
 from ..policies.text import safe_text
+from .corrections import corrected_line
 from .findings import Finding, PlanUnreadable, pointer_to, quoted, split_pointer
 
 __all__ = [
@@ -76,6 +78,10 @@ class _Place(NamedTuple):
 
 
 _ABOUT_THE_KEY = frozenset({"unknown_property", "unknown_argument"})
+_NAMES = frozenset({"unknown_tool", "unknown_step", "bad_id", "reserved_id", "as_shadows"})
+"""What is suggested for these is a name for the very place."""
+_LONGEST_LINE = 400
+"""Characters of a line that is corrected; longer ones are no help to anybody."""
 
 
 class Source(NamedTuple):
@@ -94,11 +100,30 @@ class Source(NamedTuple):
 
         def at(finding: Finding, place: _Place) -> Finding:
             line, column = place.key if finding.code in _ABOUT_THE_KEY else place.value
+            finding = finding._replace(corrected=self._corrected(finding, lines[line - 1], column))
             if finding.offset is not None:
                 column = self._inside(lines[line - 1], column, finding.pointer, finding.offset)
             return finding._replace(line=line, column=column, excerpt=excerpt(lines, line, column))
 
         return tuple(at(f, places[f.pointer]) if f.pointer in places else f for f in listed)
+
+    def _corrected(self, finding: Finding, line: str, column: int) -> str:
+        """The line with the suggestion in it, where that is a whole one for this place."""
+        new, pointer = finding.suggestion, finding.pointer
+        if not new or len(line) > _LONGEST_LINE:
+            return ""
+        if finding.code == "unknown_argument":
+            old = split_pointer(pointer)[-1]
+        elif finding.code in _NAMES or (pointer.endswith("/$") and _is_expression(new)):
+            old = _look_up(self.document, pointer)
+        elif finding.code == "looks_like_reference" and not pointer.endswith("/$"):
+            new = new.replace("{$:", '{"$":', 1) if self.is_json else new
+            return corrected_line(
+                line, column, _look_up(self.document, pointer), new, is_json=self.is_json, raw=True
+            )
+        else:
+            return ""
+        return corrected_line(line, column, old, new, is_json=self.is_json)
 
     def _inside(self, line: str, column: int, pointer: str, offset: int) -> int:
         """The column of a place inside a text, where the text stands on its line as it is."""
@@ -168,6 +193,14 @@ def excerpt(lines: Sequence[str], line: int, column: int) -> str:
     left = "…" if start else ""
     margin = f"{line:>4} | "
     return f"{margin}{left}{head}{tail}\n{' ' * (len(margin) + len(left) + len(head))}^"
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        parse(text)
+    except ExpressionError:
+        return False
+    return True
 
 
 def _look_up(document: Json, pointer: str) -> str:

@@ -5,19 +5,19 @@ certainly disjoint, and only that is ever an error; what is not known is `ANY` a
 
     Type = a set of kinds, and what is known of each
       null  boolean  integer  fraction  string      `values` where a finite list of them is known
-      array                                         `items`, at least `least` of them
+      array                                         `items`, at least `least` of them; `places` where each has its own
       object                                        `fields`, which of them are `required`, `rest` for other keys
                                                     (None: there are no others)
 
     join a b   values of either        meet a b   at least the values of both        disjoint a b   no value of both
 
-A schema that declares `properties` and does not say `additionalProperties` is read closed. What is recursive becomes
-ANY where it comes back to itself; schemas are read once each, with caps on depth and size.
+A schema that declares `properties` and does not say `additionalProperties` is read closed. What is recursive is unrolled
+a few times and ANY from there on; schemas are read once each, with caps on depth and size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from typing import Any, TypeAlias
@@ -37,6 +37,7 @@ __all__ = [
     "describe",
     "disjoint",
     "join",
+    "list_of",
     "meet",
     "object_of",
     "type_of_schema",
@@ -55,7 +56,11 @@ _VALUES = 200
 _BRANCHES = 64
 _ITEMS = 100
 _TALL = 12
-"""Beyond these a schema, an expression or a literal is not looked into any further: what lies there is ANY, a long enum its kinds."""
+_PLACES = 12
+_TURNS = 4
+_TURNING = 60
+"""Beyond these a schema, an expression or a literal is not looked into any further: what lies there is ANY, a long enum its kinds.
+A schema in which more than `_TURNING` references are recursive is unrolled once."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,13 +72,17 @@ class Type:
     """Canonical texts of the scalars of this type, where they are all known."""
     items: Type | None = None
     least: int = 0
+    places: tuple[Type, ...] = ()
+    """What its arrays hold in their first places, if they are so long; `items` holds all of this, too."""
     fields: Mapping[str, Type] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
     rest: Type | None = None
     height: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        parts = [t.height for t in (self.items, self.rest, *self.fields.values()) if t is not None]
+        parts = [
+            t.height for t in (self.items, self.rest, *self.places, *self.fields.values()) if t is not None
+        ]
         object.__setattr__(self, "height", 1 + max(parts) if parts else 0)
 
     def __repr__(self) -> str:
@@ -99,6 +108,10 @@ class Type:
         """What its arrays hold."""
         return ANY if self.items is None else self.items
 
+    def at(self, place: int) -> Type:
+        """What its arrays hold in this place, counted from 0, if they are so long."""
+        return self.places[place] if place < len(self.places) else self.item
+
 
 ANY = Type()
 object.__setattr__(ANY, "rest", ANY)
@@ -112,9 +125,15 @@ STRING = Type(frozenset({"string"}))
 
 def array_of(items: Type, *, least: int = 0) -> Type:
     """Lists of these."""
-    if items.height > _TALL:
-        items = ANY
-    return Type(frozenset({"array"}), items=items, least=least)
+    return Type(frozenset({"array"}), items=items if items.height <= _TALL else ANY, least=least)
+
+
+def list_of(places: Sequence[Type], items: Type | None = None) -> Type:
+    """Lists of as many elements, each place with its own type; `items` holds all of them."""
+    found = array_of(reduce(join, places, NEVER) if items is None else items, least=len(places))
+    if found.items is ANY or len(places) > _PLACES or all(place is found.items for place in places):
+        return found
+    return replace(found, places=tuple(places))
 
 
 def object_of(
@@ -131,8 +150,9 @@ def type_of_value(value: Json) -> Type:
     """The type that holds this plain JSON value and as little else as can be said."""
     match value:
         case list():
-            items = ANY if len(value) > _ITEMS else reduce(join, map(type_of_value, value), NEVER)
-            return array_of(items, least=len(value))
+            if len(value) > _ITEMS:
+                return array_of(ANY, least=len(value))
+            return list_of([type_of_value(item) for item in value])
         case dict():
             return object_of({k: type_of_value(v) for k, v in value.items()})
         case _:
@@ -190,10 +210,21 @@ def _join(a: Type, b: Type, memo: _Memo) -> Type:
         if not lists or any(t.items is None for t in lists)
         else _fold([t.item for t in lists], memo),
         least=min((t.least for t in lists), default=0),
+        places=_by_place(lists, memo, _joined) if lists else (),
         fields=fields,
         required=objects[0].required & objects[-1].required if objects else frozenset(),
         rest=rest,
     )
+
+
+def _by_place(
+    lists: list[Type], memo: _Memo, combined: Callable[[Type, Type, _Memo], Type]
+) -> tuple[Type, ...]:
+    """Two lists, place by place; a place that one of them does not tell apart is one of its items."""
+    a, b = lists[0], lists[-1]
+    if a is b or not (a.places or b.places):
+        return a.places
+    return tuple(combined(a.at(i), b.at(i), memo) for i in range(max(len(a.places), len(b.places))))
 
 
 def _fold(parts: list[Type], memo: _Memo) -> Type:
@@ -236,19 +267,25 @@ def _meet(a: Type, b: Type, memo: _Memo) -> Type:
         values=a.values & b.values if a.values is not None and b.values is not None else a.values or b.values,
         items=_met(a.items, b.items, memo) if a.items or b.items else None,
         least=max(a.least, b.least),
+        places=_by_place([a, b], memo, _met),
         fields={n: _met(a.fields.get(n), b.fields.get(n), memo) for n in names},
         required=required,
         rest=_met(a.rest, b.rest, memo) if a.rest and b.rest else None,
     )
 
 
-def disjoint(a: Type, b: Type) -> bool:
-    """Whether certainly no value is in both."""
-    return _apart(a, b, {})
+_Seen: TypeAlias = dict[tuple["Type", "Type"], bool]
 
 
-def _apart(a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
+def disjoint(a: Type, b: Type, seen: _Seen | None = None) -> bool:
+    """Whether certainly no value is in both. `seen` keeps what was compared, for the next time."""
+    return _apart(a, b, {} if seen is None else seen)
+
+
+def _apart(a: Type, b: Type, seen: _Seen) -> bool:
     """Each pair is compared once; one that is being compared further out is taken to share something."""
+    if a is b:
+        return not a.kinds
     pair = (a, b)
     if pair not in seen:
         seen[pair] = False
@@ -256,18 +293,24 @@ def _apart(a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
     return seen[pair]
 
 
-def _kind_apart(kind: str, a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
+def _kind_apart(kind: str, a: Type, b: Type, seen: _Seen) -> bool:
     if kind == "array":
-        return max(a.least, b.least) > 0 and _apart(a.item, b.item, seen)
+        certain = min(max(a.least, b.least), max(len(a.places), len(b.places), 1))
+        return any(_apart(a.at(i), b.at(i), seen) for i in range(certain))
     if kind == "object":
-        return any(_field_apart(name, a, b, seen) for name in a.required | b.required)
+        return _fields_apart(a.required, a, b, seen) or _fields_apart(b.required - a.required, a, b, seen)
     # one list of scalars serves all scalar kinds: that the lists differ says that every one of them does
     return a.values is not None and b.values is not None and a.values.isdisjoint(b.values)
 
 
-def _field_apart(name: str, a: Type, b: Type, seen: dict[tuple[Type, Type], bool]) -> bool:
-    ours, theirs = a.field(name), b.field(name)
-    return ours is None or theirs is None or _apart(ours, theirs, seen)
+def _fields_apart(names: Iterable[str], a: Type, b: Type, seen: _Seen) -> bool:
+    """Whether one of these fields cannot be in both; objects may have thousands, and most are of the same type."""
+    ours, our_rest, theirs, their_rest = a.fields, a.rest, b.fields, b.rest
+    for name in names:
+        one, other = ours.get(name, our_rest), theirs.get(name, their_rest)
+        if one is None or other is None or (not one.kinds if one is other else _apart(one, other, seen)):
+            return True
+    return False
 
 
 # ---- from schemas --------------------------------------------------------------------------------------------------
@@ -304,11 +347,13 @@ def _read_schema(name: str, held: _Held) -> Type:
 
 
 class _Reader:
-    """Reads one schema document. Each `$ref` is read once; one that comes back to itself is ANY there."""
+    """Reads one schema document. A `$ref` is read once; one that leads back to itself, once for each turn that is left."""
 
     def __init__(self, root: Json) -> None:
         self.root = root
-        self.references: dict[str, tuple[Type, int]] = {}
+        self.references: dict[tuple[str, int], tuple[Type, int]] = {}
+        self.recursive = _recursive(root)
+        self.turns = _TURNS if len(self.recursive) <= _TURNING else 1
         self.nodes = 0
         self.deepest = 0
 
@@ -328,7 +373,7 @@ class _Reader:
                 found = meet(found, reduce(join, (self.read(branch, depth + 1) for branch in branches)))
         for part in _list(schema.get("allOf"))[:_BRANCHES]:
             found = meet(found, self.read(part, depth + 1))
-        return found
+        return _SIMPLE.setdefault(found.kinds, found) if _is_simple(found) else found
 
     def _base(self, schema: dict[str, Json], depth: int) -> Type:
         found = _enumerated(schema)
@@ -347,14 +392,14 @@ class _Reader:
         if isinstance(rest, list):  # older drafts
             parts, rest = rest, schema.get("additionalItems")
         types = [self.read(part, depth + 1) for part in parts[:_BRANCHES]]
+        places = tuple(types[:_PLACES])
         if len(parts) > _BRANCHES:
             types.append(ANY)
         if rest is not False or not types:
             types.append(ANY if rest is None else self.read(rest, depth + 1))
         least = schema.get("minItems")
-        return meet(
-            found, replace(ANY, items=reduce(join, types), least=least if isinstance(least, int) else 0)
-        )
+        least = least if isinstance(least, int) else 0
+        return meet(found, replace(ANY, items=reduce(join, types), least=least, places=places))
 
     def _object(self, found: Type, schema: dict[str, Json], depth: int) -> Type:
         declared = schema.get("properties")
@@ -382,15 +427,65 @@ class _Reader:
     def _reference(self, reference: Json, depth: int) -> Type:
         if not isinstance(reference, str):
             return ANY
-        if reference not in self.references:
-            self.references[reference] = ANY, 0
+        turning = reference in self.recursive
+        if turning and not self.turns:
+            return ANY
+        key = reference, self.turns
+        if key not in self.references:
+            self.references[key] = ANY, 0
             before, self.deepest = self.deepest, depth
+            self.turns -= turning
             found = self.read(_resolve(self.root, reference), depth + 1)
-            self.references[reference] = found, self.deepest - depth
+            self.turns += turning
+            self.references[key] = found, self.deepest - depth
             self.deepest = max(before, self.deepest)
-        found, height = self.references[reference]
+        found, height = self.references[key]
         self.deepest = max(self.deepest, depth + height)
         return found if depth + height <= 2 * _DEPTH else ANY
+
+
+_SIMPLE: dict[frozenset[str], Type] = {t.kinds: t for t in (STRING, INTEGER, NUMBER)}
+"""One type each for scalars of which no more is known: most fields of objects, and quickly compared."""
+
+
+def _is_simple(found: Type) -> bool:
+    return found.values is None and found.kinds <= _SCALARS
+
+
+def _recursive(root: Json) -> frozenset[str]:
+    """The references from whose targets one comes back to them."""
+    leads: dict[str, set[str]] = {}
+    waiting = [*_references_in(root)]
+    while waiting:
+        reference = waiting.pop()
+        if reference not in leads:
+            leads[reference] = set(_references_in(_resolve(root, reference)))
+            waiting += leads[reference]
+    # what can never be left out, from the ends of the chains: what stays after that is in or before a ring
+    behind: dict[str, list[str]] = {}
+    for reference, others in leads.items():
+        for other in others:
+            behind.setdefault(other, []).append(reference)
+    open_ends = {reference: len(others) for reference, others in leads.items()}
+    done = [reference for reference, n in open_ends.items() if n == 0]
+    for reference in done:
+        for before in behind.get(reference, ()):
+            open_ends[before] -= 1
+            if open_ends[before] == 0:
+                done.append(before)
+    return frozenset(leads.keys() - set(done))
+
+
+def _references_in(schema: Json) -> Iterator[str]:
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if isinstance(reference := part.get("$ref"), str):
+                yield reference
+            waiting += [v for k, v in part.items() if k not in ("$defs", "definitions", "enum", "const")]
+        elif isinstance(part, list):
+            waiting += part
 
 
 _CONDITIONS = frozenset({"if", "dependentSchemas", "dependencies", "not"})

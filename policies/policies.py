@@ -48,6 +48,8 @@ class Policies(Frozen):
     """Seconds for one attempt of a tool that states no timeout of its own; None: no bound."""
     budget: Budget = Budget()
     limits: Limits = Limits()
+    undo: bool = True
+    """Whether a unit that fails (the plan, an item of a group) takes back what its steps say how to undo."""
     show_tool_text: bool = False
     """Whether the planner may see text that a tool wrote (messages of failures, previews of results)."""
     failures: dict[str, Rule] = Field(default_factory=dict)

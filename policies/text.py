@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-__all__ = ["did_you_mean", "nearest", "safe_text", "shorten"]
+__all__ = ["count", "did_you_mean", "nearest", "safe_text", "shorten"]
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
@@ -146,3 +146,8 @@ def _escape(match: re.Match[str]) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"[:limit]
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number and what it counts: `1 step`, `2 steps`, `1,000 calls`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from ..policies.effect import Effect
 from ..policies.errors import ToolRefused, UnknownTool
@@ -12,6 +12,9 @@ from ..policies.text import nearest, shorten
 from .tools import Tool, tool
 
 __all__ = ["Registry"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Registry:
@@ -41,10 +44,12 @@ class Registry:
         return new
 
     @overload
-    def tool(self, function: Callable[..., Any], /) -> Tool: ...
+    def tool(self, function: Callable[P, R], /) -> Tool[Callable[P, R]]: ...
 
     @overload
-    def tool(self, function: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+    def tool(
+        self, function: None = None, /, **options: Any
+    ) -> Callable[[Callable[P, R]], Tool[Callable[P, R]]]: ...
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """`@registry.tool`, with the options of `@tool`: make a tool and add it."""

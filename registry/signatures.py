@@ -27,7 +27,7 @@ from ..policies.text import shorten
 from .docstrings import read_docstring
 from .values import Json, Unserialisable, copy_plain, to_plain
 
-__all__ = ["ArgumentsRefused", "Signature", "read_signature"]
+__all__ = ["ArgumentsRefused", "Signature", "read_signature", "schema_of"]
 
 Binder = Callable[[dict[str, Json]], dict[str, Any]]
 """From validated plain arguments to keyword arguments; nothing in them is shared."""
@@ -82,6 +82,17 @@ def read_signature(function: Callable[..., Any], name: str, context: type) -> Si
         bind=_binder(taken, model),
         is_async=inspect.iscoroutinefunction(code),
     )
+
+
+def schema_of(kind: Any) -> dict[str, Json]:
+    """The JSON Schema of what a type (a model, dataclass, typed dict) is made from. Raises `ToolRefused`."""
+    try:
+        document = TypeAdapter(kind).json_schema(schema_generator=_Schemas)
+    except PydanticUserError as error:
+        name = getattr(kind, "__name__", kind)
+        raise ToolRefused(f"{shorten(name, 60)} makes no schema: {shorten(error, 160)}") from error
+    document.pop("title", None)
+    return document
 
 
 def _code(function: Callable[..., Any]) -> Callable[..., Any]:

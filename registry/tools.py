@@ -22,7 +22,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from ..policies.canonical import digest
 from ..policies.effect import Effect
@@ -35,7 +35,16 @@ from .schema import Schema, compile_schema
 from .signatures import ArgumentsRefused, read_signature
 from .values import Json, Unserialisable, copy_plain, to_plain
 
-__all__ = ["UNSET", "ArgumentsRefused", "Tool", "ToolContext", "tool"]
+P = ParamSpec("P")
+R = TypeVar("R")
+if TYPE_CHECKING:  # at run time nothing needs the default, which `typing` knows from Python 3.13 on
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    F = TypeVarWithDefault("F", default=Any, covariant=True)
+else:
+    F = TypeVar("F", covariant=True)
+
+__all__ = ["UNSET", "ArgumentsRefused", "Tool", "ToolContext", "result_schema", "tool"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _PERMISSION = re.compile(r"[A-Za-z0-9_-]+(?:[:.][A-Za-z0-9_-]+)*")
@@ -51,6 +60,8 @@ class Unset(Enum):
 UNSET = Unset.UNSET
 """The timeout of a tool that states none: the policy's `tool_timeout` holds. None means that there is no bound."""
 
+AnsweredBy = Literal["code", "person", "plan"]
+
 ApprovalNeed = Literal[False, True, "each"]
 """True: an approved plan covers the call where its arguments are literals; "each": every call is asked for."""
 
@@ -59,12 +70,18 @@ def _unnoted(text: str) -> None:
     """Where nobody listens, a note is lost."""
 
 
+def _uncounted(used: Mapping[str, int]) -> None:
+    """Where nobody counts, nothing is."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ToolContext:
     """What the engine tells a tool about the call; a tool gets it by annotating a parameter with this type.
 
     `idempotency_key` is the same for every attempt of one call, also after a resume: hand it to services that can
-    de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run.
+    de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run. `model_calls` is
+    how many questions to a model it may ask (None: no bound); `count` adds to what it used, as
+    `{"model_calls": 1, "input_tokens": 812}`.
     """
 
     run_id: str = ""
@@ -74,6 +91,8 @@ class ToolContext:
     principal: Principal = ANYONE
     timeout: float | None = None
     note: Callable[[str], None] = _unnoted
+    model_calls: int | None = None
+    count: Callable[[Mapping[str, int]], None] = _uncounted
 
     @property
     def step(self) -> str:
@@ -86,8 +105,12 @@ _Bind = Callable[[dict[str, Json], ToolContext], Arguments]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Tool:
-    """One thing that can happen, and the contract it happens under. Made by `@tool` or `Tool.declare`."""
+class Tool(Generic[F]):
+    """One thing that can happen, and the contract it happens under. Made by `@tool` or `Tool.declare`.
+
+    To a type checker it is generic in the type of its function: a call of a tool is checked as one of the function. A
+    plain `Tool` is one of any function.
+    """
 
     name: str
     description: str
@@ -107,6 +130,16 @@ class Tool:
     soft_failure: Expression | None = None
     """Over `result`: true, or a text, where a successful answer is a failure all the same."""
     requires_approval: ApprovalNeed = False
+    result_from: tuple[str, ...] = ()
+    """Arguments that say what the result is, of which one is given: a JSON Schema, or a list to choose from."""
+    model_calls: int | None = 0
+    """The most questions that one attempt asks of a model, None for no bound: reserved from the budget of the run."""
+    tool_calls: int | None = 0
+    """The most calls of other tools that one attempt makes, if it is a plan; None for no bound."""
+    answered_by: AnsweredBy = "code"
+    """Who gives the result: the code of the tool, a person who is asked, or a plan that runs as a run of its own."""
+    binds: Mapping[str, Json] | None = None
+    """What an approval binds besides: of a plan its digest, and the fingerprints of its tools."""
     is_async: bool = False
     origin: str = ""
     """Where it comes from, for messages: a module and name, a server."""
@@ -167,9 +200,12 @@ class Tool:
             timeout=UNSET if timeout == "policy" else timeout,
             requires_approval=contract["requires_approval"],
             soft_failure=contract["soft_failure"],
+            result_from=contract.get("result_from", ()),
+            model_calls=contract.get("model_calls", 0),
             origin="a recorded contract",
         )
-        return dataclasses.replace(made, recorded_source=contract["source"])
+        said = {name: contract[name] for name in ("answered_by", "binds", "tool_calls") if name in contract}
+        return dataclasses.replace(made, recorded_source=contract["source"], **said)
 
     def __post_init__(self) -> None:
         for attribute in functools.WRAPPER_ASSIGNMENTS:
@@ -180,9 +216,9 @@ class Tool:
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: Tool[Callable[P, R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, as if it were no tool."""
-        return self.function(*args, **kwargs)
+        return self.function(*args, **kwargs)  # type: ignore[no-any-return]
 
     def bind(self, args: dict[str, Json], context: ToolContext) -> Arguments:
         """The positional and keyword arguments for valid plain `args`. Raises `ArgumentsRefused`.
@@ -198,6 +234,13 @@ class Tool:
 
     def contract(self) -> dict[str, Json]:
         """What an approval binds, as fresh plain JSON. `timeout` is "policy" where the tool states none."""
+        said: dict[str, tuple[Json, Json]] = {
+            "result_from": (list(self.result_from), []),
+            "model_calls": (self.model_calls, 0),
+            "tool_calls": (self.tool_calls, 0),
+            "answered_by": (self.answered_by, "code"),
+            "binds": (copy_plain(self.binds), None),
+        }
         return {
             "name": self.name,
             "description": self.description,
@@ -210,7 +253,13 @@ class Tool:
             "requires_approval": self.requires_approval,
             "soft_failure": None if self.soft_failure is None else self.soft_failure.text,
             "source": self.source_digest,
+            **{name: value for name, (value, usual) in said.items() if value != usual},
         }
+
+    @property
+    def resumable(self) -> bool:
+        """Whether an attempt that was cut short may simply be taken up again: what it has done is not done twice."""
+        return self.effect.repeatable or self.answered_by == "plan"
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -233,8 +282,44 @@ class Tool:
         return dataclasses.replace(self, name=_checked_name(name))
 
 
+def result_schema(tool: Tool, args: Mapping[str, Json]) -> dict[str, Json] | None:
+    """The JSON Schema that these arguments (values, not templates) say the result of a call has; None if they do not.
+
+    A list says: one of these, by text or by `id`. A schema is read closed. Raises `SchemaRefused` for what is neither,
+    for more than one of them, and where a person is to answer and nothing says what.
+    """
+    given = [name for name in tool.result_from if args.get(name) is not None]
+    if len(given) > 1 or (not given and tool.answered_by == "person"):
+        raise SchemaRefused(f"give {tool.name!r} exactly one of {' and '.join(tool.result_from)}")
+    if not given:
+        return None
+    said = args[given[0]]
+    if isinstance(said, list):
+        return {"enum": _choices(said, given[0])}
+    if not isinstance(said, dict):
+        raise SchemaRefused(f"{given[0]} must be a JSON Schema, an object, not {shorten(repr(said), 40)}")
+    return dict(compile_schema(said, closed=True).document)
+
+
+def _choices(options: list[Json], name: str) -> list[Json]:
+    """What can be chosen from a list of texts, numbers and objects with an `id`."""
+    found: dict[str | int, None] = {}
+    for place, option in enumerate(options):
+        choice = option.get("id") if isinstance(option, dict) else option
+        if isinstance(choice, bool) or not isinstance(choice, str | int):
+            raise SchemaRefused(f"{name}[{place}] must be a text, a number, or an object with such an `id`")
+        if choice in found:
+            raise SchemaRefused(
+                f"{name} holds {shorten(repr(choice), 60)} twice; each needs an `id` of its own"
+            )
+        found[choice] = None
+    if not found:
+        raise SchemaRefused(f"{name} is empty: there is nothing to choose")
+    return list(found)
+
+
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> Tool[Callable[P, R]]: ...
 
 
 @overload
@@ -250,7 +335,9 @@ def tool(
     examples: Iterable[Mapping[str, Any]] = (),
     soft_failure: str | None = None,
     requires_approval: ApprovalNeed = False,
-) -> Callable[[Callable[..., Any]], Tool]: ...
+    result_from: Iterable[str] | str = (),
+    model_calls: int | None = 0,
+) -> Callable[[Callable[P, R]], Tool[Callable[P, R]]]: ...
 
 
 def tool(
@@ -264,6 +351,8 @@ def tool(
     examples           arguments of calls that make sense, as dicts
     soft_failure       expression over `result`: where it is true or a text, the answer is a failure
     requires_approval  True, or "each" to ask at every call
+    result_from        name of the argument that holds the JSON Schema of the result (or a list to choose from)
+    model_calls        the most questions that one attempt asks of a model; None: no bound
     """
     if function is None:
         _check_options(options)
@@ -274,7 +363,7 @@ def tool(
 _OPTIONS = frozenset(
     {"description", "effect", "examples", "permissions", "requires_approval", "soft_failure"}
 )
-_OPTIONS |= {"timeout", "title", "version"}
+_OPTIONS |= {"model_calls", "result_from", "timeout", "title", "version"}
 
 
 def _check_options(options: Iterable[str]) -> None:
@@ -334,6 +423,8 @@ def _assembled(
     examples: Iterable[Mapping[str, Any]] = (),
     soft_failure: str | None = None,
     requires_approval: ApprovalNeed = False,
+    result_from: Iterable[str] | str = (),
+    model_calls: int | None = 0,
 ) -> Tool:
     _checked_name(name)
     takes = _schema(input_schema, f"the input schema of tool {name!r}", closed=True)
@@ -354,6 +445,8 @@ def _assembled(
         examples=_examples(examples, takes, name),
         soft_failure=None if soft_failure is None else _soft_failure(soft_failure, name),
         requires_approval=_approval_need(requires_approval, name),
+        result_from=_result_from(result_from, takes, name),
+        model_calls=_model_calls(model_calls, name),
         is_async=is_async,
         origin=origin,
         function=function,
@@ -479,6 +572,32 @@ def _approval_need(need: object, name: str) -> ApprovalNeed:
     raise ToolRefused(
         f"requires_approval of tool {name!r} is {shorten(repr(need), 40)}; it is True, False or 'each'"
     )
+
+
+def _result_from(names: object, takes: Schema, name: str) -> tuple[str, ...]:
+    given = (names,) if isinstance(names, str) else names
+    if not isinstance(given, Iterable):
+        raise ToolRefused(
+            f"result_from of tool {name!r} must name an argument, not {shorten(repr(names), 40)}"
+        )
+    known, found = takes.document.get("properties", {}), tuple(given)
+    for each in found:
+        if each not in known:
+            raise ToolRefused(
+                f"tool {name!r} has no argument {shorten(repr(each), 40)} to take its result's type from"
+                + did_you_mean(str(each), known)
+            )
+    return found
+
+
+def _model_calls(most: object, name: str) -> int | None:
+    if most is None:
+        return None
+    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+        raise ToolRefused(
+            f"model_calls of tool {name!r} is {shorten(repr(most), 40)}; it is a number from 0, or None"
+        )
+    return most
 
 
 def _check_defaults(made: Tool) -> None:

@@ -25,6 +25,7 @@ from foreplan.policies.errors import BadInput, UnknownTool
 from foreplan.policies.permissions import Principal
 from foreplan.policies.policies import Budget, Policies
 from foreplan.policies.retry import Retry
+from foreplan.registry.registry import Registry
 
 NOW = 1_700_000_000.0
 INPUTS = {"ledger": "may.csv", "owner": "o@shop", "limit": 50}
@@ -267,6 +268,11 @@ FRAUD = {**SAME, "args": {"payment_id": {"$": "payment.id"}, "reason": "fraud"}}
 WIDER = {**SAME, "each": {"$": "payments.rows"}}
 MORE = {k: v for k, v in SAME.items() if k != "replaces"}
 OTHER = {"id": "x", "tool": "store_value", "args": {"key": "k", "value": 1}, "replaces": "refund"}
+SHORT = {**SAME, "args": {"payment_id": {"$": "payment.id"}}}
+ALWAYS = {**SAME, "when": {"$": "1 > 2"}}
+CHANGING = {**SAME, "until": {"$": "True"}, "next": {"payment_id": "another"}}
+UNDONE = {**READ, "undo": {"tool": "refund_payment", "args": {"payment_id": "p", "reason": "fraud"}}}
+GROUP = {"id": "g", "steps": [{k: v for k, v in SAME.items() if k != "replaces"}]}
 
 
 @pytest.mark.parametrize(
@@ -280,6 +286,12 @@ OTHER = {"id": "x", "tool": "store_value", "args": {"key": "k", "value": 1}, "re
         (_patch(WIDER), False, False, False),
         (_patch(MORE), False, False, False),
         (_patch(OTHER), False, False, False),
+        (_patch(SHORT), False, False, False),
+        (_patch(ALWAYS), False, False, False),
+        (_patch(CHANGING), False, False, False),
+        (_patch(UNDONE), False, False, False),
+        (_patch(GROUP), False, False, False),
+        (_patch({"id": "g", "steps": [READ]}), False, True, True),
     ],
 )
 def test_the_scope_says_which_patches_are_covered(
@@ -291,7 +303,58 @@ def test_the_scope_says_which_patches_are_covered(
 
 
 def test_a_patch_needs_approval_for_what_it_adds() -> None:
-    """Reads need none under `acts`."""
+    """Reads need none under `acts`; an effect inside a group or in an `undo` counts like any other."""
     assert not patch_needs_approval(_patch(READ), shop(), Policies())
+    assert patch_needs_approval(_patch(GROUP), shop(), Policies())
+    assert patch_needs_approval(_patch(UNDONE), shop(), Policies())
     assert patch_needs_approval(_patch(SAME), shop(), Policies())
     assert not patch_needs_approval(_patch(SAME), shop(), Policies(approve="never"))
+
+
+def test_a_step_in_a_group_that_runs_for_each_asks_at_every_call() -> None:
+    """However literal its arguments are: how often it is called is not in them; nor what `next` puts there."""
+    careful = refund(requires_approval=True)
+    step = Step(id="r", tool="refund_payment", args={"payment_id": "P1", "reason": "fraud"})
+    assert not asks_at_call(step, careful)
+    assert asks_at_call(step, careful, many=True)
+    assert asks_at_call(step.model_copy(update={"next": {"payment_id": {"$": "result"}}}), careful)
+
+
+UNDOING = """
+steps:
+  - id: g
+    each: [a]
+    steps:
+      - id: said
+        tool: send_email
+        args: {to: {$: item}, body: x}
+        undo: {tool: refund_payment, args: {payment_id: x, reason: fraud}}
+"""
+
+
+def test_an_approval_binds_what_stands_in_groups_and_what_undoes() -> None:
+    """Their contracts are in it; a change of one of them is named."""
+    plan = read_plan(UNDOING)
+    approval = bind(plan, shop(), by="bo", now=NOW)
+    assert [*approval.tools] == ["send_email", "refund_payment"]
+    changed = shop().only(names=["send_email", "read_ledger", "store_value"]) | Registry(refund(version="2"))
+    found = differences(approval, plan, changed, now=NOW)
+    assert found == ["the tool 'refund_payment' changed: version was '1', is '2'"]
+
+
+def test_effects_inside_added_groups_are_covered_by_no_scope() -> None:
+    """Reads inside are; so nothing can be smuggled into a group, or into an undo."""
+    group = {
+        "id": "h",
+        "replaces": "g",
+        "each": ["a"],
+        "steps": [{"id": "s", "tool": "send_email", "args": {"to": "a", "body": "x"}}],
+    }
+    reading = {"id": "h", "steps": [{"id": "s", "tool": "read_ledger", "args": {"path": "x"}}]}
+    sly = {"id": "h", "tool": "read_ledger", "args": {"path": "x"}, "undo": {"tool": "send_email"}}
+    plan = read_plan(UNDOING)
+    for steps, reads in ((group, False), (reading, True), (sly, False)):
+        patch = Patch.model_validate({"add": [steps]})
+        assert covers("reads", patch, shop(), plan) is reads
+        assert covers("envelope", patch, shop(), plan) is reads
+        assert patch_needs_approval(patch, shop(), Policies()) is not reads

@@ -192,3 +192,76 @@ def test_an_earlier_process_counts(clock: list[float]) -> None:
     listed = events(STEPS, numbers, even)
     progress = after([event for event in listed if not isinstance(event, RunClosed)])
     assert progress.tallies["evens"].ended[Outcome.OK] == 5
+
+
+CHAINS = [
+    {
+        "id": "chains",
+        "each": [1, 2, 4],
+        "steps": [
+            {"id": "listed", "tool": "numbers", "args": {"most": {"$": "item"}}},
+            {"id": "taken", "tool": "even", "args": {"number": {"$": "item"}}},
+        ],
+        "output": {"$": "taken"},
+        "on_failure": "skip",
+    }
+]
+
+
+def test_a_group_counts_items_and_the_steps_inside() -> None:
+    """Three items of which one fails, six steps inside; then it is settled."""
+    listed = events(CHAINS, numbers, even)
+    progress = after(listed)
+    tally = progress.tallies["chains"]
+    assert (tally.done, tally.total, tally.inside, tally.settled) == (3, 3, 6, True)
+    assert tally.ended == {Outcome.OK: 2, Outcome.FAILED: 1}
+    assert not tally.open
+    assert progress.calls == 6
+
+
+def test_a_step_that_repeats_is_settled_once_it_is_enough() -> None:
+    """Although no event says so; until then it counts its calls."""
+    poll = {
+        "id": "poll",
+        "tool": "numbers",
+        "args": {"most": 0},
+        "next": {"most": {"$": "len(result) + 1"}},
+        "max": 9,
+    }
+    listed = events([{**poll, "until": {"$": "len(result) > 2"}}], numbers)
+    tally = after(listed).tallies["poll"]
+    assert (tally.done, tally.settled) == (4, True)
+    ends = [i for i, event in enumerate(listed) if isinstance(event, CallSettled)]
+    before = after(listed[: ends[1] + 1])
+    assert not before.tallies["poll"].settled
+    console = Console(width=80, file=io.StringIO())
+    console.print(picture(before, 1.0))
+    assert "2 calls of at most 9" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_what_is_undone_is_counted_by_itself() -> None:
+    """It is a call, and no item of the step that it undoes."""
+
+    @tool
+    def book(what: str) -> str:
+        """Book."""
+        if what == "b":
+            raise ToolFailure("sold out", code="sold_out")
+        return what
+
+    @tool
+    def cancel(what: str) -> None:
+        """Cancel."""
+
+    steps = [
+        {
+            "id": "a",
+            "tool": "book",
+            "args": {"what": "a"},
+            "undo": {"tool": "cancel", "args": {"what": {"$": "result"}}},
+        },
+        {"id": "b", "tool": "book", "args": {"what": "b"}, "after": ["a"]},
+    ]
+    progress = after(events(steps, book, cancel, approve="never"))
+    assert (progress.calls, progress.undone, progress.tallies["a"].done) == (3, 1, 1)
+    assert "1 undone" in summary(progress, 1.0).plain

@@ -86,10 +86,28 @@ def hostile_plan() -> Plan:
                 },
                 {"id": "b", "tool": HOSTILE, "args": {}, "after": [HOSTILE], "when": {"$": HOSTILE}},
                 {"id": "c", "value": {HOSTILE: [HOSTILE]}, "each": {"$": HOSTILE}, "as": HOSTILE},
+                {
+                    "id": HOSTILE * 2,
+                    "each": {"$": HOSTILE},
+                    "when": {"$": HOSTILE},
+                    "steps": [hostile_call()],
+                    "output": HOSTILE,
+                },
             ],
             "output": {HOSTILE: HOSTILE},
         }
     )
+
+
+def hostile_call() -> dict[str, Any]:
+    """A call that repeats and can be undone, with hostile words wherever there may be any."""
+    again = {"until": {"$": HOSTILE}, "next": {HOSTILE: HOSTILE}, "every": 2, "max": 3}
+    return {
+        "id": HOSTILE * 3,
+        "tool": "send",
+        "undo": {"tool": HOSTILE, "args": {HOSTILE: {"$": HOSTILE}}},
+        **again,
+    }
 
 
 def hostile_run() -> Run:
@@ -114,11 +132,12 @@ def hostile_tool() -> Tool:
 def hostile_question(about: Any) -> DecisionAsked:
     """A question of each kind."""
     added = {"id": WORSE, "tool": WORSE, "replaces": WORSE, "args": {WORSE: WORSE}}
+    group = {"id": WORSE, "steps": [hostile_call()], "each": {"$": WORSE}}
     said = {
         "tool": WORSE,
         "args": {WORSE: WORSE},
         "reason": WORSE,
-        "patch": {"add": [added], "drop": [WORSE]},
+        "patch": {"add": [added, group], "drop": [WORSE]},
     }
     if about == "unknown":
         said["failure"] = {"kind": WORSE, "message": WORSE}
@@ -236,6 +255,74 @@ def test_a_review_shows_everything_that_matters() -> None:
         "send acts: it cannot be repeated or taken back",
     ):  # fmt: skip
         assert part in page
+
+
+def trips() -> Plan:
+    """A group with a call that can be undone and one that repeats."""
+    return Plan.model_validate(
+        {
+            "steps": [
+                {
+                    "id": "trips", "each": ["a", "b"], "as": "trip", "output": {"$": "looked"},
+                    "steps": [
+                        {
+                            "id": "sent", "tool": "send", "args": {"to": {"$": "trip"}, "body": "x"},
+                            "undo": {"tool": "send", "args": {"to": {"$": "result"}, "body": "sorry"}},
+                        },
+                        {
+                            "id": "looked", "tool": "look", "args": {"name": {"$": "sent"}}, "every": 90, "max": 4,
+                            "until": {"$": "len(result) > 1"}, "next": {"name": {"$": "result[0]"}},
+                        },
+                    ],
+                },
+            ],
+        }
+    )  # fmt: skip
+
+
+def test_a_review_shows_groups_nested_repeats_and_undo() -> None:
+    """What stands in a group says so where it stands alone; what undoes is no call, but is shown."""
+    page = shown(render.contents(Engine(Registry(send, look)).review(trips())), width=120)
+    for part in (
+        "3 steps in 1 wave", "in the group trips, for each trip of ['a', 'b']", "2 calls",
+        'undone by send {to: result, body: "sorry"} (acts)', "outside sees looked", "2 to 8 calls",
+        "until len(result) > 1, 1 min 30 s apart", "then with {name: result[0]}",
+        "if it fails, sent would be undone, the last first",
+    ):  # fmt: skip
+        assert part.replace("'", '"') in page.replace("'", '"')
+    lines = page.splitlines()
+    outer = next(
+        i for i, line in enumerate(lines) if " trips " in line and "group" in line and line.strip()[0] == "1"
+    )
+    assert [line.split()[1] for line in lines[outer:] if re.match(r" +[12] +\w+ +(send|look|group)", line)] == [
+        "trips", "sent", "looked",
+    ]  # fmt: skip
+
+
+def test_a_patch_that_adds_a_group_shows_every_call_in_it() -> None:
+    """Nobody says yes to a call that is not on the page."""
+    patch = {"add": [step.to_json() for step in trips().steps], "drop": []}
+    asked = DecisionAsked(1, 0.0, 0.0, "p", "patch", (), ("accept", "reject"), {"patch": patch})
+    page = shown(telling.question(asked), width=120)
+    for part in (
+        "+ trips  group",
+        "each = ",
+        "    + sent  send",
+        "undo = {send: {to: result",
+        "+ looked  look",
+        "until = ",
+    ):
+        assert part in page
+
+
+def test_an_account_shows_the_steps_of_a_group_that_ran_once() -> None:
+    """Under their group; of a group that runs for each item, the items are counted."""
+    once = Plan.model_validate(
+        {"steps": [{"id": "g", "steps": [{"id": "seen", "tool": "look", "args": {"name": "a"}}]}]}
+    )
+    run = Engine(Registry(look)).run_blocking(once)
+    page = shown(telling.account(run))
+    assert re.search(r"g +group +ok", page)
 
 
 def test_a_run_groups_failures_by_kind_and_says_what_next() -> None:

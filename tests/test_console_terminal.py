@@ -214,3 +214,36 @@ def test_colours_are_few_and_plain() -> None:
     terminal = Terminal("tools", *TOOLS)
     assert terminal.end() == 0
     assert "\x1b[1;31m" in terminal.seen or "\x1b[1;91m" in terminal.seen
+
+
+ASKS = """\
+steps:
+  - {id: colour, tool: ask, args: {question: Which colour?, options: [red, {id: blue, label: as the sky}]}}
+  - id: terms
+    tool: ask
+    after: [colour]
+    args: {question: "Days?\\e[5m", schema: {type: integer, minimum: 1}, data: {order: 7}}
+output: {$: "[colour, terms]"}
+"""
+
+
+def test_a_step_that_asks_is_answered_by_number_and_as_json() -> None:
+    """What does not fit is asked again with a reason; what a plan says is shown without its escapes."""
+    Path("asks.py").write_text("from foreplan import Registry, ask\nregistry = Registry(ask)\n")
+    Path("asks.yaml").write_text(ASKS.replace("\\e", "\\x1b"))
+    terminal = Terminal("run", "asks.yaml", "--tools", "asks.py", "--quiet")
+    terminal.expect("Which, 1 to 2? [`refuse`, or Enter to decide later]")
+    assert "as the sky" in terminal.text
+    terminal.type("green\n")
+    terminal.expect("'green' is no option: type its number, 1 to 2")
+    terminal.type("2\n")
+    terminal.expect("Your answer as JSON?")
+    assert "\x1b[5m" not in terminal.seen
+    assert 'data = {"order": 7}' in terminal.text
+    terminal.type("soon\n")
+    terminal.expect("text stands in double quotes")
+    terminal.type("0\n")
+    terminal.expect("at least 1")
+    terminal.type("30\n")
+    assert terminal.end() == 0
+    assert '"blue",' in terminal.text

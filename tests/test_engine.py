@@ -278,11 +278,12 @@ async def test_the_caps_of_run_and_tool_are_never_exceeded() -> None:
 async def test_the_budget_of_tool_calls_stops_the_run_with_what_was_done() -> None:
     """Never one call more; results so far stay; the run says what is missing."""
     plan = plan_of(
-        {"id": "a", "each": {"$": "range(10)"}, "tool": "double", "args": {"x": {"$": "item"}}},
+        {"id": "a", "each": {"$": "range(inputs.n)"}, "tool": "double", "args": {"x": {"$": "item"}}},
         {"id": "b", "tool": "add", "args": {"a": {"$": "a[0]"}, "b": 1}},
+        inputs={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
     )
     policies = Policies(budget=Budget(tool_calls=4), limits=Limits(run=3))
-    run = await Engine(TOOLS, policies=policies).run(plan)
+    run = await Engine(TOOLS, policies=policies).run(plan, inputs={"n": 10})
     assert (run.state, run.reason, run.tool_calls) == ("stopped", "budget", 4)
     assert "budget of 4 tool calls" in run.message
 

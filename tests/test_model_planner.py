@@ -261,7 +261,7 @@ STAND_INS = Registry(
             },
             output_schema=output,
             call=lambda args: None,
-            effect=Effect.ACTS if letter in "DF" else Effect.READS,
+            effect=Effect.ACTS if letter in "DFHIJ" else Effect.READS,
         )
         for letter, arguments, output in [
             ("A", ["key"], {"type": "object", "properties": {"ref": {"type": "string"}}}),
@@ -270,10 +270,20 @@ STAND_INS = Registry(
             ("D", ["to", "ref"], None),
             ("E", ["of"], {"type": "object", "properties": {"size": {"type": "number"}}}),
             ("F", ["to", "text"], None),
+            ("H", ["size"], {"type": "object", "properties": {"ref": {"type": "string"}}}),
+            ("I", ["ref"], None),
+            ("J", ["ref", "text"], None),
         ]
     )
 )
-INPUTS = {"type": "object", "properties": {"to": {"type": "string"}, "limit": {"type": "number"}}}
+INPUTS = {
+    "type": "object",
+    "properties": {
+        "to": {"type": "string"},
+        "limit": {"type": "number"},
+        "names": {"type": "array", "items": {"type": "string"}},
+    },
+}
 
 
 @pytest.mark.parametrize("example", [e for e in COMPOSITIONS if "steps" in e.answer], ids=lambda e: e.goal)
@@ -285,9 +295,11 @@ def test_the_examples_are_right(example: Example) -> None:
 
 def test_the_examples_name_no_tool_that_could_exist() -> None:
     """A name copied from an example is found out (P2); and each way to put steps together is shown."""
-    steps = [step for e in COMPOSITIONS for step in e.answer.get("steps", ())]
-    assert {step["tool"] for step in steps if "tool" in step} == set(STAND_INS.names)
-    assert {key for step in steps for key in step} >= {"each", "when", "value", "on_failure", "as"}
+    top = [step for e in COMPOSITIONS for step in e.answer.get("steps", ())]
+    steps = [*top, *(inner for step in top for inner in step.get("steps", ()))]
+    calls = [call for step in steps for call in (step, step.get("undo", {})) if "tool" in call]
+    assert {call["tool"] for call in calls} == set(STAND_INS.names)
+    assert {key for step in steps for key in step} >= {"each", "when", "value", "on_failure", "as", "steps", "undo"}
     assert any("cannot_plan" in e.answer for e in COMPOSITIONS)
 
 
@@ -304,7 +316,11 @@ def test_the_schema_of_an_answer_accepts_answers_and_nothing_else(patch: bool) -
     assert fits({"cannot_plan": "no"})
     assert not fits(json.loads(json.dumps(right).replace("size_of", "TOOL_A")))
     assert not fits({**right, "cannot_plan": "no"})
+    inside = {"id": "b", "tool": "size_of", "until": True, "max": 2, "undo": {"tool": "size_of"}}
+    group = {"id": "a", "steps": [inside], "output": {"$": "b"}}
     assert fits({"add": []} if patch else {"steps": [{"id": "a", "value": 1}]})
+    assert fits({"add": [group]} if patch else {"steps": [group]})
+    assert not fits({"add": [{**group, "steps": [{**inside, "replaces": "c"}]}]})
 
 
 def test_the_schema_of_an_answer_holds_without_tools() -> None:

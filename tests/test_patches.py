@@ -149,6 +149,37 @@ def test_lineage_outlives_a_replaced_step_that_never_ran() -> None:
     assert lineage(revised) == {"a": "a", "c": "a"}
 
 
+def test_names_are_renamed_wherever_a_step_may_use_them() -> None:
+    """In what repeats, in what takes back, in groups at every depth and their outputs."""
+    old = {"$": "a.x"}
+    inner = {"id": "i", "tool": "t", "args": {"v": old}}
+    plan = Plan.model_validate(
+        {
+            "steps": [
+                {"id": "a", "tool": "t"},
+                {"id": "u", "tool": "t", "until": {"$": "result == a.x"}, "next": {"v": old}, "max": 2},
+                {"id": "b", "tool": "t", "undo": {"tool": "t", "args": {"v": old}}},
+                {
+                    "id": "g",
+                    "steps": [inner, {"id": "h", "steps": [{"id": "j", "value": old}], "output": old}],
+                    "output": old,
+                },
+            ]
+        }
+    )
+    revised = apply_patch(plan, Patch(add=[Step(id="c", value=1, replaces="a")]), settled={"a"})
+    said = str([step.to_json() for step in revised.steps])
+    assert (said.count("a.x"), said.count("c.x")) == (0, 7)
+
+
+def test_an_id_inside_a_group_is_never_reused_either() -> None:
+    """Neither by a step inside an added group nor by an added step."""
+    group = Plan.model_validate({"steps": [{"id": "g", "steps": [{"id": "i", "value": 1}]}]})
+    for add in ({"id": "i", "value": 2}, {"id": "h", "steps": [{"id": "i", "value": 2}]}):
+        with pytest.raises(PatchDoesNotFit, match="'i' was used before"):
+            apply_patch(group, Patch.model_validate({"add": [add]}), settled={"g"})
+
+
 ids = st.sampled_from("abcdefgh")
 
 
@@ -173,3 +204,81 @@ def test_after_a_patch_no_unsettled_step_names_what_was_replaced(
         elif step.id != "fresh":
             before = compile_template(plan.by_id[step.id].value).names
             assert compile_template(step.value).names == {("fresh" if n == old else n) for n in before}
+
+
+GROUPED = Plan.model_validate(
+    {
+        "steps": [
+            {"id": "src", "value": 1},
+            {
+                "id": "g",
+                "each": {"$": "[src]"},
+                "steps": [
+                    {
+                        "id": "x",
+                        "tool": "t",
+                        "args": {"a": {"$": "src + item"}},
+                        "undo": {"tool": "u", "args": {"a": {"$": "src"}}},
+                    },
+                    {
+                        "id": "y",
+                        "tool": "t",
+                        "until": {"$": "result > src"},
+                        "next": {"a": {"$": "src"}},
+                        "max": 2,
+                    },
+                ],
+                "output": {"$": "x + src"},
+            },
+            {"id": "end", "value": {"$": "g"}},
+        ]
+    }
+)
+
+
+def grouped(patch: dict[str, Any]) -> Plan:
+    return apply_patch(GROUPED, Patch.model_validate(patch), settled={"src", "g"}, failed={"src", "g"})
+
+
+def test_names_are_renamed_inside_groups_repeats_and_undo() -> None:
+    """Everywhere in a group that has not run."""
+    patch = Patch.model_validate({"add": [{"id": "src2", "value": 2, "replaces": "src"}]})
+    [_, group, *_] = apply_patch(GROUPED, patch, settled={"src"}).steps
+    assert "'src'" not in repr(group.to_json()).replace("src2", "")
+    assert group.output == {"$": "x + src2"}
+    [x, y] = group.steps or []
+    assert x.undo is not None
+    assert (x.args, x.undo.args) == ({"a": {"$": "src2 + item"}}, {"a": {"$": "src2"}})
+    assert (y.until, y.next) == ({"$": "result > src2"}, {"a": {"$": "src2"}})
+
+
+def test_a_group_is_replaced_as_a_whole() -> None:
+    """Who read it reads the new one."""
+    new = {"id": "g2", "replaces": "g", "steps": [{"id": "z", "value": 1}], "output": {"$": "z"}}
+    assert grouped({"add": [new]}).by_id["end"].value == {"$": "g2"}
+
+
+@pytest.mark.parametrize(
+    ("patch", "pointer", "says"),
+    [
+        ({"drop": ["x"]}, "/drop/0", "'x' is a step inside the group 'g'; only the group as a whole can be dropped"),
+        ({"add": [{"id": "x2", "value": 1, "replaces": "x"}]}, "/add/0/replaces", "only the group as a whole can be replaced"),
+        (
+            {"add": [{"id": "h", "steps": [{"id": "i", "steps": [{"id": "x", "value": 1}]}]}]},
+            "/add/0/steps/0/steps/0/id",
+            "the id 'x' was used before",
+        ),
+        (
+            {"add": [{"id": "h", "steps": [{"id": "z", "value": 1, "replaces": "g"}]}]},
+            "/add/0/steps/0/replaces",
+            "only the group replaces a step",
+        ),
+    ],
+)  # fmt: skip
+def test_patches_reach_into_no_group(patch: dict[str, Any], pointer: str, says: str) -> None:
+    """With the place in the patch, and the next move."""
+    with pytest.raises(PatchDoesNotFit) as caught:
+        grouped(patch)
+    [found] = caught.value.findings
+    assert found.pointer == pointer
+    assert says in found.message

@@ -254,3 +254,54 @@ def test_steps_that_failed_and_steps_that_never_ran_are_told_apart() -> None:
     request = replan(failed, outcomes=outcomes)
     assert (request.failed, request.unsettled) == (("paid",), ("fixed", "count"))
     assert request.to_json()["unsettled"] == ["fixed", "count"]
+
+
+GROUPED = Plan.model_validate(
+    {
+        "steps": [
+            {"id": "rows", "tool": "ledger", "args": {"path": "x"}},
+            {
+                "id": "each_row",
+                "each": {"$": "rows.rows"},
+                "steps": [{"id": "inner", "tool": "refund", "args": {"payment": {"$": "item.id"}}}],
+            },
+            {"id": "lone", "steps": [{"id": "fixed", "tool": "refund", "args": {"payment": "P1"}}]},
+            {
+                "id": "paged",
+                "tool": "ledger",
+                "args": {"path": "x"},
+                "until": {"$": "not result.rows"},
+                "max": 2,
+            },
+        ]
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "path", "shown"),
+    [
+        ("inner", ("each_row", 0, "inner"), False),
+        ("fixed", ("lone", "fixed"), True),
+        ("paged", ("paged", 0), False),
+    ],
+)
+def test_words_about_a_step_inside_a_group_are_withheld_where_results_went_in(
+    step: str, path: tuple[str | int, ...], shown: bool
+) -> None:
+    """Its item is a result where the list of the group is; a step that repeats sees its own."""
+    failure = Failure(Kind.BAD_ARGS, "odd", CANARY)
+    request = ReplanRequest("g", GROUPED, TOOLS, (StepFailure(step, path, "refund", {}, failure, 1),))
+    assert (CANARY in json.dumps(request.to_json())) is shown
+
+
+def test_what_failed_inside_a_group_is_mended_by_replacing_the_group() -> None:
+    """So the group is what counts as failed; the failure says where."""
+    failure = Failure(Kind.BUSINESS, "no", "no")
+    failed = StepFailure("inner", ("each_row", 3, "inner"), "refund", {}, failure, 1)
+    request = ReplanRequest("g", GROUPED, TOOLS, (failed,), (StepOutcome("rows", "ok"),))
+    assert request.failed == ("each_row",)
+    assert request.unsettled == ("lone", "paged")
+    [told] = request.to_json()["failures"]
+    assert (told["step"], told["args"]) == ("inner", {"payment": {"$": "item.id"}})
+    assert told["paths"] == [["each_row", 3, "inner"]]

@@ -148,3 +148,104 @@ def test_a_diff_names_what_is_kept_added_removed_and_changed() -> None:
 def test_a_template_is_spelled_for_people(template: Any, spelled: str) -> None:
     """Expressions bare, literals as JSON."""
     assert spell(template) == spelled
+
+
+TRIPS = """
+steps:
+  - id: pages
+    tool: read_ledger
+    args: {path: p}
+    until: {$: "len(result.rows) == 0"}
+    next: {path: {$: "result.rows[0].id"}}
+    every: 2
+    max: 5
+  - id: trips
+    each: [a, b, c]
+    as: trip
+    steps:
+      - id: booked
+        tool: send_email
+        args: {to: {$: trip}, body: x}
+        undo: {tool: refund_payment, args: {payment_id: {$: trip}, reason: fraud}}
+      - id: legs
+        each: {$: "pages[0].rows"}
+        steps:
+          - {id: leg, tool: store_value, args: {key: {$: item.id}, value: {$: booked}}}
+      - {id: said, when: {$: "trip != 'a'"}, tool: store_value, after: [legs], args: {key: said, value: 1}}
+    output: {$: booked}
+output: {$: trips}
+"""
+
+
+def test_groups_are_shown_nested_with_their_own_waves() -> None:
+    """A step inside stands in the group, and waits for its neighbours there."""
+    found = reviewed(TRIPS)
+    assert found.waves == (("pages",), ("trips",))
+    assert [step.id for step in found.every_step] == ["pages", "trips", "booked", "legs", "leg", "said"]
+    inside = found.steps[1].steps or ()
+    assert [(step.id, step.wave, step.needs) for step in inside] == [
+        ("booked", 0, ()),
+        ("legs", 1, ("booked",)),
+        ("said", 2, ("legs",)),
+    ]
+    assert found.critical == ("pages", "trips", "booked", "legs", "leg", "said")
+
+
+def test_calls_are_counted_through_groups_and_repeats() -> None:
+    """Known lists multiply, an unknown one stays a name, `until` has its bound."""
+    found = {step.id: step.calls for step in reviewed(TRIPS).every_step}
+    assert found["pages"] == Count(1, 5, "1 to 5")
+    assert found["booked"] == Count(3, 3, "3")
+    assert found["leg"] == Count(0, None, "3 × n of pages[0].rows")
+    assert found["said"] == Count(0, 3, "up to 3")
+    assert found["trips"] == Count(3, None, "6 + 3 × n of pages[0].rows")
+
+
+def test_what_would_be_undone_is_shown_and_not_counted() -> None:
+    """With the effect of the call that undoes, who lacks what for it, and its place in the approval."""
+    found = reviewed(TRIPS, principal=CLERK.model_copy(update={"permissions": ()}))
+    undo = next(step.undo for step in found.every_step if step.id == "booked")
+    assert undo is not None
+    assert (undo.tool, undo.effect, undo.lacking) == ("refund_payment", "acts", ("pay:refund",))
+    assert found.irreversible == ("booked",)
+    assert found.effects["acts"] == Count(3, 3, "3")
+    assert "pay:refund" in found.permissions
+    assert any(reason.startswith("refund_payment acts") for reason in found.approval)
+
+
+def test_repeats_take_one_call_after_the_other_and_groups_as_long_as_their_steps() -> None:
+    """Pauses between calls count; chains side by side do not."""
+    chain = "{id: a, tool: read_ledger, args: {path: x}}, {id: b, tool: store_value, args: {key: k, value: {$: a}}}"
+    group = f"{{id: g, each: [1, 2, 3], steps: [{chain}]}}"
+    poll = "{id: p, after: [g], tool: read_ledger, args: {path: x}, until: {$: 'result.rows == []'}, every: 10, max: 3}"
+    found = reviewed(f"steps: [{group}, {poll}]", durations={"read_ledger": 2, "store_value": 1})
+    assert found.seconds.typical == 3 + 3 * 2 + 2 * 10
+    narrow = reviewed(
+        f"steps: [{group}]",
+        durations={"read_ledger": 2, "store_value": 1},
+        policies=Policies(limits=Limits(run=1)),
+    )
+    assert narrow.seconds.typical == 9
+
+
+def test_a_review_of_groups_is_plain_json() -> None:
+    """Steps inside steps, and only what a step says."""
+    document = reviewed(TRIPS).to_json()
+    assert json.loads(json.dumps(document)) == document
+    pages, trips = document["steps"]
+    assert "steps" not in pages
+    assert (pages["every"], trips["times"]["text"]) == (2, "3")
+    assert trips["steps"][0]["undo"]["effect"] == "acts"
+
+
+def test_a_diff_looks_into_groups() -> None:
+    """A step inside that changes is one change, and so is one that moves in or out."""
+    old = read_plan(TRIPS)
+    inner = TRIPS.replace("{key: said, value: 1}", "{key: said, value: 2}")
+    found = diff(old, read_plan(inner))
+    assert [*found.changed] == ["said"]
+    assert found.kept == ("pages", "trips", "booked", "legs", "leg")
+    flat = old.model_copy(update={"steps": [old.steps[0], *(old.steps[1].steps or ())[:1]]})
+    moved = diff(old, flat)
+    assert [change.field for change in moved.changed["booked"]] == ["group"]
+    assert moved.removed == ("trips", "legs", "leg", "said")

@@ -22,6 +22,7 @@ HOMES = {
     "rfc8785": ("foreplan.policies.canonical",),
     "rich": ("foreplan.console",),
     "typer": ("foreplan.console.app",),
+    "typing_extensions": ("foreplan.registry.tools",),
     "yaml": ("foreplan.planner.sources",),
 }
 """Each third-party library and where it is at home: a module, or a room with all its modules."""

@@ -75,13 +75,44 @@ def test_only_what_is_certain_is_apart(one: Any, other: Any, apart: bool) -> Non
 
 
 def test_references_inside_a_document_are_followed() -> None:
-    """Local `$ref`, also to itself: there it is of any type."""
+    """Local `$ref`, also to itself: a few turns are known, then it is of any type."""
     node = {"type": "object", "properties": {"value": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}}}
     found = type_of_schema({"$ref": "#/$defs/node", "$defs": {"node": node}})
     assert describe(found.field("value") or ANY) == "a whole number"
-    assert describe(found.field("next") or NULL) == "anything"
+    at = found
+    for _ in range(3):
+        at = at.field("next") or NULL
+        assert describe(at.field("value") or ANY) == "a whole number"
+        assert at.field("vlaue") is None
+    assert describe(at.field("next") or NULL) == "anything"
     assert found.field("prev") is None
     assert describe(type_of_schema({"$ref": "https://example.invalid/x"})) == "anything"
+
+
+def test_references_in_a_ring_are_unrolled_too() -> None:
+    """Through lists, and through each other; what is in no ring costs no turn."""
+    defs = {
+        "folder": {"properties": {"name": {"$ref": "#/$defs/name"}, "files": {"items": {"$ref": "#/$defs/file"}, "type": "array"}}, "type": "object"},
+        "file": {"properties": {"name": {"$ref": "#/$defs/name"}, "within": {"$ref": "#/$defs/folder"}}, "type": "object"},
+        "name": {"type": "string"},
+    }  # fmt: skip
+    found = type_of_schema({"$ref": "#/$defs/folder", "$defs": defs})
+    file = (found.field("files") or NULL).item
+    again = ((file.field("within") or NULL).field("files") or NULL).item
+    assert describe(again.field("name") or ANY) == "text"
+    assert again.field("size") is None
+
+
+def test_a_place_of_a_list_has_its_own_type() -> None:
+    """As `prefixItems` says it, and as literals have it."""
+    pair = type_of_schema(
+        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 2}
+    )
+    assert [describe(pair.at(i)) for i in (0, 1, 2)] == ["text", "a whole number", "anything"]
+    assert disjoint(pair, type_of_value([1, "a"]))
+    assert not disjoint(pair, type_of_value(["a", 1]))
+    both = join(pair, type_of_value([1, "a"]))
+    assert describe(both.at(0)) == "a whole number or text"
 
 
 def test_types_are_described_in_words() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from .dialects import rewritten
 from .errors import ExpressionError
 from .tokens import Token, tokens
 
@@ -172,7 +173,7 @@ _WORDS = {
 _NULLS = frozenset(name for name, word in FOREIGN_NAMES.items() if word == "None")
 _IS = {"==": "is None", "===": "is None", "!=": "is not None", "!==": "is not None"}
 _WRAPPED = re.compile(
-    r"\s*(?:\{\{(?P<braces>.*)\}\}|\$\{(?P<dollar>[^{}]*)\}|<%=?(?P<percent>.*)%>|=(?P<sheet>[^=].*))\s*",
+    r"\s*(?:\{\{\{?(?P<braces>(?:(?!\}\}).)*)\}\}\}?|\$\{(?P<dollar>[^{}]*)\}|<%=?(?P<percent>.*)%>|=(?P<sheet>[^=].*))\s*",
     re.DOTALL,
 )
 
@@ -181,6 +182,7 @@ def repaired(text: str) -> str:
     """The text with the usual slips translated, or nothing where there are none; it may still be no expression."""
     inner = _WRAPPED.fullmatch(text)
     new = next((part for part in inner.groups() if part is not None), text).strip() if inner else text
+    new = rewritten(new)
     try:
         new = _translated(new)
     except ExpressionError:

@@ -66,8 +66,8 @@ class Case(NamedTuple):
     tools: dict[str, Description]
 
 
-def records(folder: str, file: str = "open.jsonl") -> list[dict[str, Any]]:
-    """The records of one file; skips the test where the data are absent."""
+def records(folder: str, file: str = "open.jsonl") -> Any:
+    """The records of one file, or the one document it holds; skips the test where the data are absent."""
     path = DATA / folder / file
     if not path.exists():
         pytest.skip(f"the public data are not beside the project: {folder}/{file}")
@@ -103,6 +103,84 @@ def load_nestools() -> Iterator[Case]:
         yield Case(item, plan_of(item["plan"]["steps"], goal=item["query"]), {t.name: t for t in tools})
 
 
+def load_taubench() -> Iterator[Case]:
+    """82 retail and airline tasks; what a call gave is not described."""
+    tools = records("taubench", "tools.json")
+    yield from _by_domain(records("taubench"), tools, "domain", "parameters")
+
+
+def load_agentdojo() -> Iterator[Case]:
+    """49 office, travel, bank and chat tasks; what a call gave is not described."""
+    tools = records("agentdojo", "tools.json")
+    yield from _by_domain(records("agentdojo"), tools, "suite", "input_schema")
+
+
+def _by_domain(
+    items: list[dict[str, Any]], tools: Mapping[str, Any], domain: str, schema: str
+) -> Iterator[Case]:
+    catalogues = {
+        name: {
+            t["name"]: Description(tool_name(t["name"]), t["description"], t[schema], None) for t in several
+        }
+        for name, several in tools.items()
+    }
+    for item in items:
+        used = _used(item, catalogues[item[domain]])
+        yield Case(item, plan_of(item["plan"]["steps"], goal=item["query"]), used)
+
+
+def load_taskbench_llm_plans() -> Iterator[Case]:
+    """996 plans that language models wrote; `tools` are all tools of the domain, for a plan may name others.
+
+    A reference is every `<node-j>` in a text inside `arguments`; each is one element of the argument `resources`, whose
+    elements and the results of tools are objects `{media: …}`. Whatever else stands in `arguments` is text.
+    """
+    catalogues: dict[str, dict[str, Description]] = {}
+    for item in records("taskbench_llm_plans"):
+        domain = item["domain"]
+        if domain not in catalogues:
+            nodes = records("taskbench_llm_plans", f"tools_{domain}.json")["nodes"]
+            catalogues[domain] = {tool.name: tool for tool in map(_media_tool, nodes)}
+        steps = [
+            Step(
+                id=f"n{i}", tool=_spelled(node["task"]), args={"resources": _resources(node.get("arguments"))}
+            )
+            for i, node in enumerate(item["task_nodes"])
+        ]
+        yield Case(item, Plan(goal=item["query"], steps=steps), catalogues[domain])
+
+
+_NODE = re.compile(r"<node-(\d+)>")
+
+
+def _resources(arguments: Any) -> list[dict[str, str]]:
+    return [{"$": f"n{int(j)}"} for text in _texts(arguments) for j in _NODE.findall(text)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+def _media_tool(node: Mapping[str, Any]) -> Description:
+    takes, gives = (_media(node[key]) for key in ("input-type", "output-type"))
+    resources = {"type": "array", "items": takes}
+    schema = {"type": "object", "properties": {"resources": resources}, "required": ["resources"]}
+    return Description(_spelled(node["id"]), node["desc"], schema, gives)
+
+
+def _media(kinds: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": {"media": {"enum": kinds}}, "required": ["media"]}
+
+
+def _spelled(name: str) -> str:
+    """A name in the letters that a tool may have, different for different names."""
+    return "t_" + re.sub(r"[^A-Za-z0-9.-]", lambda sign: f"_{ord(sign[0]):x}_", name)
+
+
 def load_asynchow() -> Iterator[Case]:
     """784 step graphs: every step calls `work(name, seconds)` after those it depends on."""
     schema = {
@@ -133,7 +211,14 @@ def plan_of(steps: Any, *, goal: str = "", output: Any = None) -> Plan:
 
 
 def expression(step: str, path: list[str | int]) -> str:
-    """The expression for a step and a path of keys and indices: `s1[0].coordinates.latitude`."""
+    """The expression for a step and a path of keys and indices: `s1[0].coordinates.latitude`.
+
+    `~key` before a key means that key itself, not what stands under it.
+    """
+    if "~key" in path[:-1]:
+        place = path.index("~key")
+        holder, key = expression(step, path[:place]), json.dumps(path[place + 1])
+        return f"[key for key in {holder} if key == {key}][0]"
     return step + "".join(f".{key}" if _is_name(key) else f"[{json.dumps(key)}]" for key in path)
 
 

@@ -131,7 +131,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(
         ("run", "digest", "tool", "args_digest", "key", "reason", "id", "choice", "by", "hook"), _text
     ),
-    **dict.fromkeys(("note", "cannot_plan", "text", "message", "about", "answer", "purpose", "state"), _text),
+    **dict.fromkeys(
+        ("note", "parent", "cannot_plan", "text", "message", "about", "answer", "purpose", "state"), _text
+    ),
     **dict.fromkeys(("inputs", "question", "contracts"), _object),
     **dict.fromkeys(("args", "approval"), st.none() | _object),
     **dict.fromkeys(("value", "output"), _json),
@@ -144,7 +146,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "outcome": st.sampled_from(Outcome),
     "planner": st.booleans(),
     "usage": st.none() | st.dictionaries(_text, st.integers(0, 2**70), max_size=2),
-    "findings": _rows,
+    **dict.fromkeys(("findings", "questions"), _rows),
     "plan": _plan,
     "patch": st.none() | _patch,
     "failure": st.none() | _failure,

@@ -1,0 +1,481 @@
+"""Calls: room is made, arguments are resolved and admitted, attempts begin, end, are repeated, and people are asked.
+
+lane -> admitted -> attempt -> ok, failed                        the item settles
+                 ^            -> failed, and may be repeated     sleeps, waits for room
+                 |            -> unknown                         a person decides: retry, accept, fail
+                 +- asked before the call, where a person must
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from ..policies.canonical import canonical
+from ..policies.effect import Effect
+from ..policies.failures import Failure, Happened, Kind
+from ..policies.policies import Budget
+from ..policies.retry import wait_before
+from ..registry.tools import Tool, result_schema
+from ..registry.values import copy_plain
+from . import events as e
+from .admission import admit, refused
+from .budget import affordable, release, reserve
+from .events import Outcome, Path, path_text
+from .replanning import patch_decided
+from .scopes import Settled, arguments_of, asks, emptiness, empty_source
+from .state import Active, Ask, Call, Command, Fault, Lane, Perform, Sleep, State, Write
+from .steps import (
+    enter_ready,
+    give,
+    item_settled,
+    lane_item,
+    open_frame,
+    timer_of_lane,
+    value_settled,
+    write_value,
+)
+
+__all__ = [
+    "admitted",
+    "call_settled",
+    "decision_asked",
+    "decision_made",
+    "item_without_call",
+    "make_room",
+    "started",
+    "timer_fired",
+]
+
+
+_OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
+_NOTHING_HELD = Budget()
+
+
+# ---------------------------------------------------------------------------------------------- calls are admitted
+
+
+def make_room(state: State) -> None:
+    """Start calls while there is room: those to be tried again first, then the lanes in turn."""
+    limit = state.policies.limits.run
+    while state.live < limit and (state.again or state.lanes) and not state.stopping:
+        active = _next_again(state) if state.again else None
+        if active is not None:
+            if _take(state, active.tool.name, active):
+                _go_on(state, active)
+        elif not state.lanes or not _advance_lane(state, state.lanes.popleft()):
+            return
+
+
+def _next_again(state: State) -> Active | None:
+    """The first of those to be tried again that is within budget."""
+    for _ in range(len(state.again)):
+        active = state.again.popleft()
+        if affordable(state, active.tool, active.path):
+            return active
+        state.again.append(active)
+    return None
+
+
+def _advance_lane(state: State, lane: Lane) -> bool:
+    """Start a lane's next item; False where it must wait for what others hold of the budget."""
+    before = lane.next
+    if before >= lane.size:
+        _pass_on(state, lane)
+    elif lane.undoes is None and lane.node.code.block is not None:
+        _open_next(state, lane)
+    elif _take(state, _tool_of(lane).name, lane):
+        _start_next(state, lane, _tool_of(lane))
+        if lane.next == before:
+            state.lanes.appendleft(lane)
+            return False
+        if lane.next < lane.size and not lane.serial:
+            state.lanes.append(lane)
+    return True
+
+
+def _tool_of(lane: Lane) -> Tool:
+    """The tool of the lane's next call."""
+    if lane.undoes is not None:
+        return lane.undoes[lane.next].tool
+    assert lane.node.code.tool is not None
+    return lane.node.code.tool
+
+
+def _open_next(state: State, lane: Lane) -> None:
+    """Start the next item of a group, as long as not too many are open: what is open may need the room."""
+    if lane.next - (lane.size - lane.left) >= state.policies.limits.run:
+        lane.parked = True
+        return
+    open_frame(state, lane)
+    enter_ready(state)
+    if lane.next < lane.size and not lane.serial:
+        state.lanes.append(lane)
+
+
+def _go_on(state: State, active: Active) -> None:
+    """Room for a call that waited: for its next attempt, or for a person's yes."""
+    failure = admit(state, active.tool, active.args)  # on resume, the principal may hold less than before
+    if failure is not None:
+        give(state, active.path, Write(e.CallSettled, (active.path, 0, _FAILED, None, failure, active.args)))
+        return
+    reserve(state, active.tool, active.path)
+    if active.admitted:
+        _perform(state, active)
+    else:
+        fields = (active.path, active.tool.name, active.args, active.args_digest, active.key)
+        give(state, active.path, Write(e.CallAdmitted, fields))
+
+
+def _take(state: State, name: str, who: Lane | Active) -> bool:
+    """Take a slot of the run and of the tool; without one of the tool, who asks is parked until one is free."""
+    most = state.policies.limits.tool.get(name)
+    if most is not None:
+        live = state.live_of.get(name, 0)
+        if live >= most:
+            state.parked.setdefault(name, deque()).append(who)
+            return False
+        state.live_of[name] = live + 1
+    state.live += 1
+    return True
+
+
+def _free(state: State, name: str) -> None:
+    state.live -= 1
+    if name in state.live_of:
+        state.live_of[name] -= 1
+        _wake(state, name)
+
+
+def _wake(state: State, name: str) -> None:
+    """A slot of this tool is free: whoever waits for it longest tries again."""
+    parked = state.parked.get(name)
+    if parked:
+        who = parked.popleft()
+        if isinstance(who, Lane):
+            state.lanes.appendleft(who)
+        else:
+            state.again.appendleft(who)
+
+
+def _pass_on(state: State, lane: Lane) -> None:
+    """A lane that was closed while it waited leaves the slot it was woken for to the next."""
+    tool = lane.node.code.tool
+    if lane.undoes is None and tool is not None and state.live_of.get(tool.name, 0) < _most(state, tool.name):
+        _wake(state, tool.name)
+
+
+def _most(state: State, name: str) -> int:
+    return state.policies.limits.tool.get(name, 0)
+
+
+def _start_next(state: State, lane: Lane, tool: Tool) -> None:
+    """Resolve and admit the lane's next item."""
+    index = lane.next
+    lane.next += 1
+    path = lane.path(index)
+    try:
+        args = _resolved(state, lane, index)
+    except Settled as settled:
+        write_value(state, path, settled.outcome, failure=settled.failure, reason=settled.reason)
+        return
+    failure = admit(state, tool, args)
+    if failure is None:
+        if tool.answered_by == "person":
+            _put_question(state, lane, index, tool, args)
+        elif affordable(state, tool, path):
+            _approve_or_admit(state, lane, index, tool, args)
+        else:
+            lane.next = index
+            _free(state, tool.name)
+    elif failure.kind is Kind.BAD_ARGS and _came_out_empty(state, lane, path, args):
+        return
+    else:
+        give(state, path, Write(e.CallSettled, (path, 0, _FAILED, None, failure, args)))
+
+
+def _resolved(state: State, lane: Lane, index: int) -> dict[str, Any]:
+    """The arguments of one item. Raises `Settled`."""
+    if lane.undoes is not None:
+        return lane.undoes[index].args
+    node = lane.node
+    item = None if lane.items is None else lane.items[index]
+    if node.code.per_item and not asks(state, node, item, index):
+        raise Settled(_SKIPPED, reason="`when` is false")
+    args = arguments_of(state, node, item, index)
+    return {**args, **copy_plain(lane.changes)} if lane.changes else args
+
+
+def _came_out_empty(state: State, lane: Lane, path: Path, args: dict[str, Any]) -> bool:
+    """An argument that is null because its step was skipped skips this one too."""
+    node = lane.node
+    if lane.undoes is not None or None not in args.values():
+        return False
+    source = empty_source(node, node.code.args.names)
+    if source:
+        write_value(state, path, _SKIPPED, reason=emptiness(node.frame, source))
+    return bool(source)
+
+
+def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> None:
+    path = lane.path(index)
+    data, key = _identity(state, lane, index, tool, args)
+    why = _must_ask(state, lane, path, tool, data)
+    if why:
+        active = Active(lane, index, tool, args, data, key)
+        state.calls[path] = active
+        _ask(state, "call", active, ("approve", "reject"), {"reason": why})
+        return
+    reserve(state, tool, path)
+    give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key)))
+
+
+def _identity(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> tuple[str, str]:
+    """The digest of the arguments, and the key that is the same for every attempt of this call."""
+    data = sha256(canonical(args)).hexdigest()
+    n = lane.seen.get(data, 0)
+    lane.seen[data] = n + 1
+    lineage = lane.lineage if lane.undoes is None else lane.undoes[index].lineage
+    text = f"{state.run}\n{lineage}\n{tool.name}\n{data}\n{n}"
+    return data, sha256(text.encode()).hexdigest()[:40]
+
+
+def _put_question(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> None:
+    """A call that a person answers: no attempt, no budget, only a question."""
+    active = Active(lane, index, tool, args, *_identity(state, lane, index, tool, args))
+    state.calls[active.path] = active
+    _ask(state, "ask", active, ("answer", "refuse"), {"schema": result_schema(tool, args)})
+
+
+def _must_ask(state: State, lane: Lane, path: Path, tool: Tool, data: str) -> str:
+    """Why a person must see this very call, if one must."""
+    code = lane.node.code
+    if tool.requires_approval == "each" or (code.asks and lane.undoes is None):
+        return f"{tool.name!r} asks before each call"
+    made = state.acted.get((tool.name, data), {}) if tool.effect is Effect.ACTS else {}
+    for before in made:
+        if not (in_approved(state, before) and in_approved(state, path)):
+            return f"the same call was already made as {path_text(before)} in this run"
+    return ""
+
+
+def in_approved(state: State, path: Path) -> bool:
+    """Whether the step that this path leads to stands in the plan as it was first accepted."""
+    return state.approved is not None and path[0] in state.approved.by_id
+
+
+def _ask(state: State, about: str, active: Active, options: tuple[str, ...], more: Mapping[str, Any]) -> None:
+    path = active.path
+    _free(state, active.tool.name)
+    id_ = f"{path_text(path)}:{about}:{active.attempt}"
+    question = {"tool": active.tool.name, "args": active.args, "key": active.key, **more}
+    give(state, path, Write(e.DecisionAsked, (id_, about, path, options, question)))
+
+
+def admitted(state: State, event: e.CallAdmitted) -> None:
+    """A call may be made: its first attempt is to be performed."""
+    path = event.path
+    del state.open[path]
+    active = state.calls.get(path)
+    if active is None:
+        lane, index = lane_item(state, path)
+        active = Active(lane, index, state.tools[event.tool], event.args, event.args_digest, event.key)
+        state.calls[path] = active
+    active.admitted = True
+    _perform(state, active)
+
+
+def _perform(state: State, active: Active) -> None:
+    active.attempt += 1
+    active.started = False
+    tool = active.tool
+    timeout = state.policies.tool_timeout if tool.timeout_unset else tool.timeout
+    held = state.held.get(active.path, _NOTHING_HELD)
+    call = Call(
+        state.run,
+        active.path,
+        tool,
+        active.args,
+        active.key,
+        active.attempt,
+        timeout,
+        state.principal,
+        held,
+        active.answers,
+    )
+    give(state, active.path, Perform(call))
+
+
+def started(state: State, event: e.CallStarted) -> None:
+    """An attempt begins; of a tool that acts, that is remembered."""
+    active = state.calls[event.path]
+    active.started = True
+    if active.tool.effect is Effect.ACTS:
+        state.acted.setdefault((active.tool.name, active.args_digest), {})[active.path] = active.args
+
+
+def _did_not_act(state: State, active: Active) -> None:
+    """This attempt had no effect, nor had one before it: the same call elsewhere is no repetition of it."""
+    if active.unsure:
+        return
+    made = state.acted.get((active.tool.name, active.args_digest), {})
+    made.pop(active.path, None)
+    if not made:
+        state.acted.pop((active.tool.name, active.args_digest), None)
+
+
+# ---------------------------------------------------------------------------------------------- calls settle
+
+
+def call_settled(state: State, event: e.CallSettled) -> None:
+    """An attempt ended, or a call was refused before there was one."""
+    del state.open[event.path]
+    if event.outcome is not Outcome.CANCELLED:
+        release(state, event.path, event.usage)
+    active = state.calls.pop(event.path, None)
+    if active is None:
+        lane, index = lane_item(state, event.path)
+        tool = lane.undoes[index].tool if lane.undoes is not None else lane.node.code.tool
+        assert tool is not None
+        _free(state, tool.name)
+        _call_failed(state, lane, index, tool, event, event.args)
+        return
+    if event.outcome is _OK:
+        _free(state, active.tool.name)
+        item_settled(state, active.lane, active.index, _OK, event.value)
+    elif event.outcome is Outcome.UNKNOWN:
+        state.calls[event.path] = active
+        active.unsure = True
+        failure = event.failure.to_json() if event.failure is not None else None
+        _ask(state, "unknown", active, ("retry", "accept", "fail"), {"failure": failure})
+    elif event.outcome is Outcome.CANCELLED:
+        _free(state, active.tool.name)
+        _put_aside(state, active, event)
+    else:
+        _attempt_failed(state, active, event)
+
+
+def _put_aside(state: State, active: Active, event: e.CallSettled) -> None:
+    """An attempt ended without an end of the call: a sub-plan waits for people, or the process let go of it."""
+    if active.tool.answered_by != "plan":
+        _did_not_act(state, active)
+    if not event.questions:
+        _once_more(state, active)
+        return
+    state.calls[active.path] = active
+    active.attempt -= 1
+    for asked in event.questions:
+        id_ = f"{path_text(active.path)}/{asked['id']}"
+        fields = (id_, asked["about"], active.path, tuple(asked["options"]), asked["question"])
+        give(state, ("ask", id_), Write(e.DecisionAsked, fields))
+
+
+def _once_more(state: State, active: Active) -> None:
+    """The process let go of this call, or lost it, and it may be repeated: it does not count as an attempt."""
+    state.calls[active.path] = active
+    if active.path not in state.held:
+        state.tool_calls -= 1
+    active.attempt -= 1
+    state.again.append(active)
+
+
+def _attempt_failed(state: State, active: Active, event: e.CallSettled) -> None:
+    failure, tool = event.failure, active.tool
+    assert failure is not None
+    _free(state, tool.name)
+    if tool.effect is Effect.ACTS and failure.happened is Happened.NO:
+        _did_not_act(state, active)
+    wait = wait_before(
+        state.policies.retry, event.attempt, failure=failure, effect=tool.effect, dice=event.dice
+    )
+    if wait is None or state.stopping:
+        _call_failed(state, active.lane, active.index, tool, event, active.args)
+        return
+    state.calls[active.path] = active
+    give(state, active.path, Sleep(active.path, event.at + wait))
+
+
+def _call_failed(
+    state: State, lane: Lane, index: int, tool: Tool, event: e.CallSettled, args: dict[str, Any] | None
+) -> None:
+    """A call failed for good; the same failure of the same call after a re-plan ends its lineage."""
+    failure = event.failure
+    assert failure is not None
+    seen = (tool.name, sha256(canonical(args)).hexdigest(), failure.code)
+    if state.failed_before.setdefault(seen, state.replans) < state.replans and lane.undoes is None:
+        top = state.nodes[str(lane.node.path[0])].code
+        state.hopeless[top.lineage] = (
+            f"{top.id!r} failed again as before ({failure.code}) with the same arguments"
+        )
+    item_settled(state, lane, index, _FAILED, None, Fault(failure, args, event.attempt))
+
+
+def timer_fired(state: State, event: e.TimerFired) -> None:
+    """A wait is over: before the next attempt of a call, or before the next call of a step that repeats."""
+    del state.open[event.path]
+    active = state.calls.get(event.path)
+    if active is not None:
+        state.again.append(active)
+    else:
+        timer_of_lane(state, event.path)
+
+
+def item_without_call(state: State, event: e.ValueSettled) -> None:
+    """A step or item settled without a call; an item had a slot for the call it did not make."""
+    lane = value_settled(state, event)
+    if lane is not None:
+        assert lane.node.code.tool is not None
+        _free(state, lane.node.code.tool.name)
+
+
+# ---------------------------------------------------------------------------------------------- people decide
+
+
+def _answered_in_child(state: State, decision: e.DecisionAsked, event: e.DecisionMade) -> None:
+    """A question of a sub-plan is answered: with the last answer it goes on."""
+    active = state.calls[decision.path]
+    said = {"choice": event.choice, "by": event.by, "value": event.value, "reason": event.reason}
+    active.answers[decision.question["of"]] = said
+    if not any(_asks_about(command, decision.path) for command in state.open.values()):
+        state.again.append(active)
+
+
+def _asks_about(command: Command, path: Path) -> bool:
+    """Whether a question about this call is open, or about to be asked."""
+    if type(command) is Write:
+        return command.kind is e.DecisionAsked and command.fields[2] == path
+    return type(command) is Ask and command.decision.path == path
+
+
+def decision_asked(state: State, event: e.DecisionAsked) -> None:
+    """A person is asked; the question stays open until it is answered."""
+    state.open.pop(("ask", event.id) if "of" in event.question else event.path or "patch", None)
+    state.decisions[event.id] = event
+    give(state, ("decision", event.id), Ask(event))
+
+
+def decision_made(state: State, event: e.DecisionMade) -> None:
+    """A person answered: about a patch, a call, or an outcome nobody knows."""
+    decision = state.decisions.pop(event.id)
+    del state.open["decision", event.id]
+    if decision.about == "patch":
+        patch_decided(state, event)
+        return
+    if "of" in decision.question:
+        _answered_in_child(state, decision, event)
+        return
+    active = state.calls.pop(decision.path)
+    if event.choice in ("approve", "retry"):
+        state.calls[active.path] = active
+        state.again.append(active)
+    elif event.choice in ("accept", "answer"):
+        item_settled(state, active.lane, active.index, _OK, event.value)
+    else:
+        document = decision.question.get("failure") if event.choice == "fail" else None
+        what = "to answer" if decision.about == "ask" else "this call"
+        no = refused(event.id, event.by, event.reason, what=what)
+        failure = Failure.from_json(document) if document else no
+        fault = Fault(failure, active.args, active.attempt)
+        item_settled(state, active.lane, active.index, _FAILED, None, fault)

@@ -1,0 +1,105 @@
+"""A sub-plan runs as a run of its own, in the same journal: which run that is, and what its end means for the call.
+
+    call of a sub-plan -> child run, found again by its id -> done      ok, with its output
+                                                           -> failed    one failure of the call
+                                                           -> waits     its questions are asked as questions of the caller,
+                                                                        and the answers handed on to it
+
+An interrupted call is taken up again where the child stands: nothing in it is done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any
+
+from ..policies.errors import BadInput, JournalError
+from ..policies.failures import Failure, Happened, Kind
+from ..policies.policies import Policies
+from ..registry.registry import Registry
+from .events import DecisionAsked, Outcome, path_text
+from .hands import Result
+from .run import Run
+from .runtime import Answer, answer_to
+from .state import Call, State
+
+__all__ = ["answers_for", "child_id", "child_policies", "end_of_child", "is_child", "parent_of"]
+
+_TOLD = 10
+_DIGITS = 12
+
+
+def child_id(call: Call) -> str:
+    """The id of the run that this call is: the same for every attempt, also after a resume."""
+    name = sha256(f"{call.key}\n{path_text(call.path)}".encode()).hexdigest()
+    return f"{call.run}.{name[:_DIGITS]}"
+
+
+def parent_of(run: str, known: Collection[str]) -> str:
+    """The run, of those that are known, in which this one is the call of a sub-plan; "" if it is none."""
+    parent, _, name = run.rpartition(".")
+    return parent if len(name) == _DIGITS and parent in known else ""
+
+
+def is_child(run: str, of: str) -> bool:
+    """Whether a run is the call of a sub-plan in another, by way of others too."""
+    return run.startswith(f"{of}.") and len(run) > len(of) + _DIGITS
+
+
+def child_policies(policies: Policies, call: Call, tools: Registry) -> Policies:
+    """The rules of the caller, with the call's slice of the budget."""
+    limits = policies.limits
+    most = {name: n for name, n in limits.tool.items() if name in tools}
+    return policies.model_copy(
+        update={"budget": call.budget, "limits": limits.model_copy(update={"tool": most})}
+    )
+
+
+def answers_for(state: State, call: Call) -> dict[str, Answer | str]:
+    """The answers to questions that the child still asks; an unsound one leaves its question open."""
+    answers: dict[str, Answer | str] = {}
+    for id_, said in call.answers.items():
+        with suppress(BadInput):
+            if id_ in state.decisions:
+                answers[id_] = answer_to(state, state.decisions[id_], Answer(**said))
+    return answers
+
+
+def end_of_child(state: State, run: Run) -> Result:
+    """What the end of the child, or its waiting, is for the call. Raises `JournalError`."""
+    usage = {"tool_calls": run.tool_calls, "model_calls": run.model_calls}
+    if run.reason == "journal":
+        raise JournalError(run.message)
+    if run.state == "done":
+        return Result(Outcome.OK, run.output, None, usage)
+    if run.state == "waiting" and run.waiting:
+        return Result(
+            Outcome.CANCELLED, questions=tuple(_asked(run.id, decision) for decision in run.waiting)
+        )
+    return Result(Outcome.FAILED, None, _failure(state, run), usage)
+
+
+def _asked(run: str, decision: DecisionAsked) -> dict[str, Any]:
+    question = {**decision.question, "run": run, "of": decision.id}
+    return {
+        "id": decision.id,
+        "about": decision.about,
+        "options": list(decision.options),
+        "question": question,
+    }
+
+
+def _failure(state: State, run: Run) -> Failure:
+    """One failure for all that went wrong; what acted in the child has happened."""
+    told = [{"step": step, "kind": f.kind.value, "code": f.code} for step, f in run.failures[:_TOLD]]
+    return Failure(
+        Kind.BUSINESS,
+        f"subplan_{run.state}",
+        f"the run {run.id} of the sub-plan {run.state}: {run.message}",
+        Happened.YES if state.acted else Happened.NO,
+        details={"run": run.id, "reason": run.reason, "failures": told},
+        untrusted=True,
+        retryable=False,
+    )
