@@ -77,7 +77,9 @@ class Code:
         self.id = step.id
         self.lineage = first.get(step.id, step.id)
         self.tool: Tool | None = tools[step.tool] if step.tool is not None else None
-        self.block = Block(step.steps, tools, {}, many or step.has("each")) if step.steps is not None else None
+        self.block = (
+            Block(step.steps, tools, {}, many or step.has("each")) if step.steps is not None else None
+        )
         self.asks = self.tool is not None and asks_at_call(step, self.tool, many=many)
         self.item = step.item_name
         self.on_failure: OnFailure = step.on_failure

@@ -299,7 +299,15 @@ def test_the_examples_name_no_tool_that_could_exist() -> None:
     steps = [*top, *(inner for step in top for inner in step.get("steps", ()))]
     calls = [call for step in steps for call in (step, step.get("undo", {})) if "tool" in call]
     assert {call["tool"] for call in calls} == set(STAND_INS.names)
-    assert {key for step in steps for key in step} >= {"each", "when", "value", "on_failure", "as", "steps", "undo"}
+    assert {key for step in steps for key in step} >= {
+        "each",
+        "when",
+        "value",
+        "on_failure",
+        "as",
+        "steps",
+        "undo",
+    }
     assert any("cannot_plan" in e.answer for e in COMPOSITIONS)
 
 
