@@ -287,7 +287,7 @@ async def test_the_principal_of_a_resume_must_still_hold_what_the_call_needs() -
     journal = MemoryJournal()
     done.clear()
     may = Engine(
-        [transfer], policies=FREE, journal=journal, principal=Principal(id="ada", permissions=["pay"])
+        [transfer], policies=FREE, journal=journal, principal=Principal(id="ada", permissions=("pay",))
     )
     first = await may.run(plan_of({"id": "t", "tool": "transfer"}))
     [question] = first.waiting

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from support.virtual import BACKENDS, now, run_virtual
 
-from foreplan import Effect, Engine, MemoryJournal, Plan, Policies, Run, ToolFailure, tool
+from foreplan import Effect, Engine, Limits, MemoryJournal, Plan, Policies, Run, ToolFailure, tool
 from foreplan.executor.events import CallStarted, Outcome
 
 READS = Effect.READS
@@ -322,7 +322,7 @@ async def test_groups_of_many_items_run_within_the_caps_and_keep_little() -> Non
         {"id": "b", "tool": "grow", "args": {"rows": {"$": "a"}}},
     ]
     plan = plan_of({"id": "g", "each": {"$": "range(1000)"}, "steps": steps, "output": {"$": "b"}})
-    policies = Policies(limits={"run": 4})
+    policies = Policies(limits=Limits(run=4))
     journal = MemoryJournal()
     end = await Engine(TOOLS, policies=policies, journal=journal).run(plan)
     assert end["g"] == [i + 2 for i in range(1000)]
