@@ -2,7 +2,8 @@
 
 `import foreplan` loads nothing but a table of names; the real cost is what the first names bring: Engine, Plan,
 Registry and tool. Beside them stand an empty program and the two libraries that the core is built on. Seconds inside
-the process, after Python itself has started, of a warm file cache; median of the repeats, in turns.
+the process, after Python itself has started, of a warm file cache; median of the repeats, in turns. The promise is in
+CPU time, which is what it takes on a machine with nothing else to do.
 `-X importtime` says which modules take it: their own milliseconds (it slows everything by a third or so).
 """
 
@@ -115,7 +116,9 @@ def measure(options: Options) -> Found:
     names = found["Engine, Plan, Registry, tool"]
     loaded = 0 if names["loaded"] == "-" else len(names["loaded"].split())
     targets = [
-        Target("import of the installed wheel", 0.35, round(names["wall_ms"] / 1e3, 3), "s", expected=0.25),
+        Target(
+            "import of the installed wheel", 0.35, round(names["cpu_ms"] / 1e3, 3), "s of CPU", expected=0.25
+        ),
         Target("heavy libraries that it loads", 0, loaded),
     ]
     return Found(found | slowest, targets)
