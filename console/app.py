@@ -158,6 +158,9 @@ Full = Annotated[bool, typer.Option("--full", help="Show every value whole, howe
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output, and nothing else.")
 ]
+AsSarif = Annotated[
+    bool, typer.Option("--sarif", help="Print a SARIF log on standard output, for code hosts and editors.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the result only: no progress, no advice.")]
 Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show where an error came from, for whoever mends tools.")
@@ -215,6 +218,7 @@ def _plan(
 def _check(
     plan: PlanFile,
     tools: Tools,
+    sarif: AsSarif = False,
     policies: PolicyFile = None,
     principal: Who = None,
     permission: Permission = _MANY,
@@ -227,7 +231,8 @@ def _check(
     Nothing runs. A plan with errors is exit code 2.
     """
     setting = Setting(tools, None, policies, principal, tuple(permission))
-    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.check(s, setting, plan))
+    screen = Screen(json=json or sarif, quiet=quiet, traceback=traceback)
+    _do(screen, lambda s: commands.check(s, setting, plan, sarif=sarif))
 
 
 @app.command("review")

@@ -24,6 +24,7 @@ from ..planner.documents import Source, write_yaml
 from ..planner.findings import CheckFailed, PlanUnreadable, Report
 from ..planner.plan import Plan
 from ..planner.reviewing import Review, diff
+from ..planner.sarif import report_to_sarif
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
@@ -170,11 +171,17 @@ def _planned(ask: Callable[[], Plan]) -> Plan:
         raise Failed(f"the planner failed: {type(error).__name__}: {error}{where}") from error
 
 
-def check(screen: Screen, setting: Setting, path: str) -> Code:
-    """Say everything that is wrong with a plan."""
-    plan, source = read_given_plan(path)
+def check(screen: Screen, setting: Setting, path: str, *, sarif: bool = False) -> Code:
+    """Say everything that is wrong with a plan; as a SARIF log where that is asked for."""
+    try:
+        plan, source = read_given_plan(path)
+    except Faulty as error:
+        if not sarif:
+            raise
+        screen.document(report_to_sarif(Report(error.findings), path))
+        return Code.BAD_INPUT
     report = _located(setting.engine().check(plan), source)
-    screen.document(report.to_json())
+    screen.document(report_to_sarif(report, source.name) if sarif else report.to_json())
     screen.show(render.report(report, plain(source.name, 200)), important=not report.ok)
     return Code.DONE if report.ok else Code.BAD_INPUT
 

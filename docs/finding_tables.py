@@ -1,14 +1,25 @@
-"""The table of codes of `checking.md`, written from `foreplan.planner.findings.CODES`."""
+"""The tables of codes of `checking.md` and `codes.md`, written from `foreplan.planner.findings.CODES`."""
 
 from __future__ import annotations
 
 from foreplan.planner.findings import CODES
 
-__all__ = ["code_table"]
+__all__ = ["code_sections", "code_table"]
 
 
 def code_table() -> str:
     """A row for each code a finding can have."""
     rows = ["| code | severity | what it says | what to do |", "|---|---|---|---|"]
-    rows += [f"| `{code}` | {doc.severity} | {doc.meaning} | {doc.remedy} |" for code, doc in CODES.items()]
+    rows += [
+        f"| [`{code}`](codes.md#{code}) | {doc.severity} | {doc.meaning} | {doc.remedy} |"
+        for code, doc in CODES.items()
+    ]
     return "\n".join(rows)
+
+
+def code_sections() -> str:
+    """A section for each code, by name: its anchor is what a SARIF report names."""
+    parts = []
+    for code, doc in sorted(CODES.items()):
+        parts += [f"## {code}", "", f"*{doc.severity}*: {doc.meaning}", "", doc.remedy, ""]
+    return "\n".join(parts)

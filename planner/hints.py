@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ..policies.expressions import Expression, ExpressionError, parse
 from .findings import Finding, pointer_to, quoted
+from .inference import infer
 from .sites import Part, Spot, finding
 from .study import Study
 from .types import ANY
@@ -89,8 +90,15 @@ def _meant(study: Study, text: str, names: set[str]) -> Expression | None:
     found = found or _parsed(text)
     if found is None or not found.names or not found.names <= names:
         return None
-    bare = isinstance(found.tree, ast.Attribute | ast.Subscript)
-    return found if bare or found.text != text else None
+    return found if found.text != text or _leads_somewhere(study, found) else None
+
+
+def _leads_somewhere(study: Study, found: Expression) -> bool:
+    """Whether a text is a path that can be followed: `pay.csv` is a file where the step `pay` gives no `csv`."""
+    if not isinstance(found.tree, ast.Attribute | ast.Subscript):
+        return False
+    scope = {name: study.type_of(name) for name in found.names}
+    return not infer(found.tree, found.text, {**scope, "inputs": study.inputs_type}, study.effort)[1]
 
 
 def _structural(text: str) -> str:

@@ -97,6 +97,18 @@ def test_check_names_every_problem_at_its_place(shell: Shell) -> None:
     assert "refund" in said.out
 
 
+def test_check_in_sarif_is_one_log(shell: Shell) -> None:
+    """On stdout alone, with places; the same exit code; a plan that cannot be read is a log, too."""
+    Path("bad.yaml").write_text(Path("plan.yaml").read_text().replace("tool: refund", "tool: refnd"))
+    said = shell.here("check", "bad.yaml", *TOOLS, *MAY, "--sarif")
+    (result, *_) = json.loads(said.out)["runs"][0]["results"]
+    assert (said.code, result["ruleId"]) == (2, "unknown_tool")
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 17
+    Path("worse.yaml").write_text("steps: [")
+    said = shell.here("check", "worse.yaml", *TOOLS, *MAY, "--sarif")
+    assert (said.code, json.loads(said.out)["runs"][0]["results"][0]["ruleId"]) == (2, "syntax")
+
+
 def test_check_in_json_has_line_and_column(shell: Shell) -> None:
     """Programs get the same findings as people."""
     Path("bad.yaml").write_text(Path("plan.yaml").read_text().replace("tool: refund", "tool: refnd"))
