@@ -15,7 +15,7 @@ from ..policies.errors import BadInput
 from . import commands
 from .commands import Consent, Given, Setting
 from .loading import importable_here
-from .screen import Code, Screen, complain, perform
+from .screen import Code, Failed, Screen, complain, perform
 
 __all__ = ["app", "main"]
 
@@ -424,6 +424,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: Any = app(words or ["--help"], prog_name="foreplan", standalone_mode=False)
         return int(code or 0)
+    except OSError as error:  # the help cannot be written
+        return int(_usage(Failed(f"the result cannot be written: {error.strerror or error}"), words))
     except Exception as error:  # what typer says about the words themselves
         return int(_usage(error, words))
 

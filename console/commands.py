@@ -92,7 +92,11 @@ class Setting:
 
     def command(self, name: str, *words: str) -> str:
         """A command line with these words in it, to be pasted."""
-        options = [("--tools", self.tools), ("--planner", self.planner), ("--journal", self.journal)]
+        options: list[tuple[str, str | None]] = [("--tools", self.tools)]
+        if name == "resume":
+            options += [("--planner", self.planner), ("--journal", self.journal)]
+        else:  # a run that goes on keeps the rules that it was opened with
+            options += [("--policies", self.policies)]
         options += [("--principal", self.principal), *(("--permission", p) for p in self.permissions)]
         said = [word for option, value in options if value for word in (option, value)]
         return "foreplan " + " ".join(shlex.quote(plain(word)) for word in (name, *words, *said))
@@ -423,7 +427,11 @@ def _advice(setting: Setting, ended: Run) -> Iterator[str]:
     answers = [f"--decide {shlex.quote(f'{plain(asked.id)}={_said(asked)}')}" for asked in shown]
     yield "  " + " ".join([setting.command("resume", ended.id), *answers])
     if len(ended.waiting) > _ANSWERS:
-        yield f"  and one --decide for each of the other {len(ended.waiting) - _ANSWERS} questions"
+        more = len(ended.waiting) - _ANSWERS
+        yield (
+            "  and one --decide for the other question" * (more == 1)
+            or f"  and one --decide for each of the other {more} questions"
+        )
 
 
 def _said(asked: DecisionAsked) -> str:

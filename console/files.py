@@ -30,7 +30,13 @@ def read_file(path: str) -> bytes:
 
 
 def _read_stdin() -> bytes:
-    data = sys.stdin.buffer.read(CAPS.bytes + 1)
+    stream = getattr(sys.stdin, "buffer", None)  # none where the shell closed it
+    if stream is None:
+        raise BadInput("standard input is closed; name a file in place of '-'")
+    try:
+        data: bytes = stream.read(CAPS.bytes + 1)
+    except OSError as error:
+        raise BadInput(f"standard input cannot be read: {plain(error.strerror or str(error))}") from None
     if len(data) > CAPS.bytes:
         raise BadInput(f"standard input is larger than {CAPS.bytes:,} bytes")
     return data
@@ -38,6 +44,8 @@ def _read_stdin() -> bytes:
 
 def _refuse_absent(path: str) -> None:
     """A file that is not there, and a directory in its place, are named, with what stands beside it."""
+    if not path:
+        raise BadInput("the name of a file is empty")
     where = Path(path)
     try:
         if where.is_dir():

@@ -89,14 +89,13 @@ def indented(part: RenderableType, by: int = 2) -> Padding:
     return Padding(part, (0, 0, 0, by), expand=False)
 
 
-def columns(rows: Iterable[Iterable[RenderableType]], *, gap: int = 2, wrap: bool = True) -> Table:
-    """Aligned cells; the last column takes what is left of the width, on more lines or cut short."""
+def columns(rows: Iterable[Iterable[RenderableType]], *, gap: int = 2) -> Table:
+    """Aligned cells; the last column takes what is left of the width, on more lines."""
     listed = [list(row) for row in rows]
     width = max(map(len, listed), default=0)
     table = Table.grid(padding=(0, gap, 0, 0))
     for index in range(width):
-        last = index == width - 1
-        table.add_column(overflow="fold" if wrap or not last else "ellipsis", no_wrap=not (last and wrap))
+        table.add_column(overflow="fold", no_wrap=index < width - 1)
     for row in listed:
         table.add_row(*row)
     return table

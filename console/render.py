@@ -92,7 +92,7 @@ def _place(finding: Finding, name: str) -> str:
     if finding.line is not None:
         parts = (plain(name, 200), finding.line, finding.column)
         return ":".join(str(part) for part in parts if part)
-    return plain(finding.pointer, 60) or plain(name, 200) or "the plan"
+    return plain(finding.pointer, 60) or plain(name, 200) or "the document"
 
 
 def _summary(found: Report, name: str) -> Text:

@@ -8,14 +8,15 @@ print while a command runs goes to stderr. No exception reaches the user as a tr
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from enum import IntEnum
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from rich.console import Console, RenderableType
 
@@ -67,7 +68,7 @@ class Screen:
         self.quiet = quiet
         self.traceback = traceback
         self.out = _Stream(sys.stdout)
-        self.err = _Stream(sys.stderr)
+        self.err = _Stream(io.StringIO() if sys.stderr is None else sys.stderr)
 
     @property
     def interactive(self) -> bool:
@@ -77,8 +78,9 @@ class Screen:
     def show(self, *parts: RenderableType, important: bool = False) -> None:
         """The result, for people; `important` is shown with `--quiet`, too."""
         if not self.json and (important or not self.quiet):
-            for part in parts:
-                self.out.print(Trimmed(part), end="")
+            with _written(self.out.file):
+                for part in parts:
+                    self.out.print(Trimmed(part), end="")
 
     def note(self, *parts: RenderableType, important: bool = False) -> None:
         """What goes beside the result: progress, advice, questions; on stderr."""
@@ -98,8 +100,9 @@ class Screen:
 
     def write(self, text: str) -> None:
         """Text for stdout as it is; made safe where it is a terminal that reads it."""
-        self.out.file.write(safe_text(text) if self.out.is_terminal else text)
-        self.out.file.flush()
+        with _written(self.out.file):
+            self.out.file.write(safe_text(text) if self.out.is_terminal else text)
+            self.out.file.flush()
 
 
 class _Stream(Console):
@@ -121,6 +124,18 @@ def _never_fail_to_encode(file: TextIO) -> None:
             reconfigure(errors="backslashreplace")
 
 
+@contextmanager
+def _written(file: IO[str]) -> Iterator[None]:
+    """A full disk behind stdout is a sentence; a pipe that nobody reads is not for this place."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _let_go_of(file)
+        raise Failed(f"the result cannot be written: {error.strerror or error}") from None
+
+
 def _is_terminal(file: Any) -> bool:
     try:
         return bool(file.isatty())
@@ -134,7 +149,7 @@ def perform(screen: Screen, command: Callable[[], Code]) -> Code:
         with redirect_stdout(sys.stderr):
             return command()
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _let_go_of(sys.stdout)
         return Code.NOBODY_READS
     except (Exception, KeyboardInterrupt, SystemExit) as error:
         with suppress(BrokenPipeError):
@@ -142,31 +157,41 @@ def perform(screen: Screen, command: Callable[[], Code]) -> Code:
         return Code.NOBODY_READS
 
 
-def _let_go_of_stdout() -> None:
-    """Python flushes stdout at its end; that must not complain about the closed pipe again."""
-    with suppress(OSError, ValueError):
+def _let_go_of(file: IO[str]) -> None:
+    """Python flushes stdout at its end; that must not complain about the closed pipe or the full disk again."""
+    with suppress(OSError, ValueError, AttributeError):
         devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, sys.stdout.fileno())
+        os.dup2(devnull, file.fileno())
         os.close(devnull)
 
 
 def complain(screen: Screen, error: BaseException) -> Code:
     """Say what went wrong: a sentence on stderr, with `--json` also a document on stdout."""
-    from .render import faults
-
     code, kind = _judge(error)
     sentence = _sentence(error)
     findings, title = _findings(error)
+    try:
+        _tell(screen, error, f"foreplan: {sentence}", findings, title)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass  # the disk behind stderr is full; the exit code is left
+    screen.document({"error": _document(error, kind, sentence, findings), "exit_code": int(code)})
+    return code
+
+
+def _tell(
+    screen: Screen, error: BaseException, sentence: str, findings: tuple[Finding, ...], title: str
+) -> None:
+    from .render import faults
+
     if screen.traceback:
         screen.err.print(block("".join(traceback.format_exception(error))), soft_wrap=True)
     if findings:
         screen.note(faults(title, findings), important=True)
     else:
-        screen.err.print(
-            block(f"foreplan: {sentence}", "red" if code != Code.INTERRUPTED else ""), soft_wrap=True
-        )
-    screen.document({"error": _document(error, kind, sentence, findings), "exit_code": int(code)})
-    return code
+        style = "" if _judge(error)[0] == Code.INTERRUPTED else "red"
+        screen.err.print(block(sentence, style), soft_wrap=True)
 
 
 def _judge(error: BaseException) -> tuple[Code, str]:

@@ -150,9 +150,9 @@ def _remarks(step: StepResult, fans_out: bool) -> Iterator[str]:
     if step.items or (fans_out and isinstance(step.value, list)):
         size = len(step.value) if isinstance(step.value, list) else len(step.items)
         ended = Counter(item.outcome.value if item.outcome else "open" for item in step.items)
-        yield ", ".join(
-            [f"{size - len(step.items)} of {size} ok", *(f"{n} {name}" for name, n in ended.items())]
-        )
+        ended.pop("ok", None)  # of a group, items that succeeded are told too
+        succeeded = size - ended.total()
+        yield ", ".join([f"{succeeded} of {size} ok", *(f"{n} {name}" for name, n in ended.items())])
     elif step.reason:
         yield step.reason
     elif step.failure is not None:
@@ -336,13 +336,20 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
             line(run.run, limit=NAME),
             Text(run.state, _STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
-            Text("part of it: " if parent_of(run.run, known) else "", "dim")
-            + line(run.goal or "(no goal)", limit=200),
+            _goal_line(run, known),
         ]
         for run in listed
     ]
     head: list[RenderableType] = [Text(word, "dim") for word in ("run", "state", "opened (UTC)", "goal")]
-    return columns([head, *rows], wrap=False) if rows else Text("no run yet")
+    return columns([head, *rows]) if rows else Text("no run yet")
+
+
+def _goal_line(run: RunLine, known: set[str]) -> Text:
+    """The goal, on one line and cut where the terminal ends: the id before it is there to be copied."""
+    said = Text("part of it: " if parent_of(run.run, known) else "", "dim")
+    said += line(run.goal or "(no goal)", limit=200)
+    said.no_wrap, said.overflow = True, "ellipsis"
+    return said
 
 
 def event_list(events: Iterable[Event]) -> RenderableType:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.shell import PLAN, Shell, write_case
+from support.shell import PLAN, Shell, child_environment, write_case
 
 TOOLS = ("--tools", "shop.py")
 MAY = ("--permission", "payments.refund")
@@ -362,3 +364,42 @@ def test_the_plan_of_these_tests_is_good(shell: Shell) -> None:
     """What is wrong above is wrong for the reason that is named."""
     Path("again.yaml").write_text(PLAN)
     assert shell.here("check", "again.yaml", *TOOLS, *MAY).code == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_result_that_cannot_be_written_is_a_sentence(shell: Shell, more: tuple[str, ...]) -> None:
+    """A full disk behind stdout ends the command with 1 and says why, also with `--json`."""
+    command = [sys.executable, "-P", "-m", "foreplan", "review", "plan.yaml", *TOOLS, *LEDGER, *MAY, *more]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            command,
+            cwd=shell.folder,
+            env=child_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "foreplan: the result cannot be written: No space left on device\n",
+    )
+
+
+def test_a_closed_standard_input_is_named(shell: Shell) -> None:
+    """`-` where the shell closed standard input is bad input, like a file that is not there."""
+    command = 'exec "$0" -P -m foreplan check - --tools shop.py <&-'
+    ran = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        cwd=shell.folder,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "foreplan: standard input is closed; name a file in place of '-'\n",
+    )

@@ -325,6 +325,24 @@ def test_an_account_shows_the_steps_of_a_group_that_ran_once() -> None:
     assert re.search(r"g +group +ok", page)
 
 
+def test_the_items_of_a_group_are_counted_once() -> None:
+    """An item of a group that succeeded is told among its items, and is no exception to the count."""
+    items = (ItemResult(0, Outcome.OK), ItemResult(1, Outcome.FAILED), ItemResult(2, Outcome.OK))
+    step = StepResult("trips", "", Outcome.OK, [1, None, 3], None, "", items)
+    page = shown(telling.account(Run("r1", "done", steps={"trips": step})))
+    assert "2 of 3 ok, 1 failed" in page
+    assert "ok, 2 ok" not in page
+
+
+def test_a_narrow_list_of_runs_keeps_the_ids_whole() -> None:
+    """What is copied into the next command is never cut; the goal gives way."""
+    run = "20261201-041533-8c0001c0"
+    page = shown(telling.run_list([RunLine(run, "waiting", "", "a goal " * 30, 0.0, 1)]), width=80)
+    assert run in page
+    assert "waiting" in page
+    assert len(page.splitlines()) == 2
+
+
 def test_a_run_groups_failures_by_kind_and_says_what_next() -> None:
     """Twenty failures of one kind are one entry with a count, not twenty."""
     failure = Failure(Kind.NETWORK, "unavailable", "the service cannot answer")
