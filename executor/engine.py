@@ -34,7 +34,7 @@ from ..planner.planners import Planner
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
 from ..planner.subplans import Subplan
-from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun
+from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.text import did_you_mean
@@ -82,8 +82,10 @@ class Engine:
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
     ) -> None:
-        self.registry = registry if isinstance(registry, Registry) else Registry(*registry)
-        self.policies = policies or Policies()
+        self.registry = Registry.of(registry)
+        self.policies = Policies() if policies is None else policies
+        expect(Policies, self.policies, "the policies")
+        expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = principal
         self.journal = _journal(journal)
         hooks = {"on_failure": on_failure, "on_replan": on_replan}
@@ -174,6 +176,8 @@ class Engine:
         `scope` says which re-plans it covers; `expires_in` is in seconds. Raises `CheckFailed`.
         """
         self._checked(plan)
+        if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in > 0):
+            raise BadInput(f"expires_in is a number of seconds from now on, not {expires_in!r}")
         now = self._host.clock()
         return bind(
             plan,
@@ -223,6 +227,7 @@ class Engine:
         `UnknownRun`, `BadInput` (a run that is closed, an answer that is no option), `NotApproved` (tools or principal
         changed), `JournalError` (another process drives it).
         """
+        expect(str, run_id, "the id of a run")
         log = self.journal.reopen(run_id)
         with _held(log):
             state = self._restore(run_id)
@@ -231,6 +236,7 @@ class Engine:
 
     def cancel(self, run_id: str) -> None:
         """End a run for good: a live one's calls are cancelled; one that waits is closed. Raises `UnknownRun`."""
+        expect(str, run_id, "the id of a run")
         waiting = [
             line.run for line in self.journal.runs() if is_child(line.run, run_id) and line.state == "waiting"
         ]
@@ -257,6 +263,7 @@ class Engine:
 
     def show(self, run_id: str) -> Run:
         """A run as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
+        expect(str, run_id, "the id of a run")
         return read_run(self.journal, run_id)
 
     def runs(self) -> list[RunLine]:
@@ -304,6 +311,9 @@ class Engine:
                     "this plan needs an approval: review it, then run it with engine.approve(...)"
                 )
             return
+        expect(
+            Approval, approval, "the approval", "engine.approve(...) gives one, read_approval(...) reads one"
+        )
         spent = self.journal.run_of_approval(approval.id)
         if spent is not None:
             raise NotApproved(f"this approval was used by run {spent!r}; approve again")
@@ -449,6 +459,8 @@ def _journal(journal: Journal | str | Path | None) -> Journal:
         from .sqlite_journal import SqliteJournal
 
         return SqliteJournal(journal)
+    if not callable(getattr(journal, "reopen", None)):
+        raise BadInput(f"the journal must be a Journal or the path of a file, not {type(journal).__name__}")
     return journal
 
 

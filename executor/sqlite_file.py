@@ -146,6 +146,8 @@ class SqliteFile:
 
     def _refuse_unsafe(self) -> None:
         directory = self.path.parent
+        if not self.path.name:
+            raise JournalError(f"{self.path} is no regular file; name another one for the journal")
         if not directory.is_dir():
             raise JournalError(
                 f"there is no directory {directory} for the journal; make it first, or name another file"

@@ -145,19 +145,22 @@ def bind(
 
     `id` is drawn at random where none is given. Raises `UnknownTool` where the plan names one.
     """
-    return Approval(
-        id=id or secrets.token_hex(16),
-        by=by,
-        approved_at=now,
-        expires_at=expires_at,
-        scope=scope,
-        plan=digest(plan.to_json()),
-        tools={name: _contract(registry[name]) for name in tools_of(plan)},
-        policies=(policies or Policies()).model_dump(mode="json"),
-        principal=_whom(principal),
-        inputs=None if batch else digest(dict(inputs or {})),
-        batch=batch,
-    )
+    try:
+        return Approval(
+            id=id or secrets.token_hex(16),
+            by=by,
+            approved_at=now,
+            expires_at=expires_at,
+            scope=scope,
+            plan=digest(plan.to_json()),
+            tools={name: _contract(registry[name]) for name in tools_of(plan)},
+            policies=(policies or Policies()).model_dump(mode="json"),
+            principal=_whom(principal),
+            inputs=None if batch else digest(dict(inputs or {})),
+            batch=batch,
+        )
+    except ValidationError as error:
+        raise BadInput(f"the approval cannot be given: {_trouble(dict(error.errors()[0]))}") from None
 
 
 def differences(

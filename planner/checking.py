@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from ..policies.canonical import digest
 from ..policies.effect import Effect
-from ..policies.errors import SchemaRefused
+from ..policies.errors import SchemaRefused, expect
 from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
 from ..policies.permissions import Principal, lacking
 from ..policies.policies import Policies
@@ -33,7 +33,7 @@ from .findings import Finding, PlanUnreadable, Report, pointer_to, quoted, split
 from .folding import Known
 from .graph import shorten_path
 from .hints import lookalikes, undescribed
-from .plan import DEEPEST_GROUP, Plan, Step
+from .plan import DEEPEST_GROUP, Plan, Step, expect_plan
 from .study import Block, Part, Site, Study, finding, optional
 from .types import ANY, Type, describe, disjoint, type_of_value
 
@@ -47,6 +47,8 @@ def check(
     plan: Plan, registry: Registry, policies: Policies | None = None, *, principal: Principal | None = None
 ) -> Report:
     """Everything that is wrong or notable about this plan with these tools, in the order of the plan."""
+    expect_plan(plan)
+    expect(Registry, registry, "the tools")
     faults = tuple(unsound(plan))
     if faults:
         return Report(faults)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..policies.errors import BadInput
+from ..policies.errors import BadInput, expect
 from ..policies.text import did_you_mean
 from ..registry.schema import compile_schema
 from ..registry.values import Unserialisable, copy_plain, to_plain
@@ -16,6 +16,8 @@ __all__ = ["settle_inputs"]
 
 def settle_inputs(plan: Plan, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     """The inputs of one run: plain JSON, defaults of the schema filled in, valid. Raises `BadInput`."""
+    if inputs is not None:
+        expect(Mapping, inputs, "the inputs", "give an object with the names that the plan declares")
     try:
         given: dict[str, Any] = to_plain(dict(inputs or {}))
     except Unserialisable as error:

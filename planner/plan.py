@@ -13,8 +13,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..policies.canonical import digest
+from ..policies.errors import expect
 
-__all__ = ["DEEPEST_GROUP", "OnFailure", "Patch", "Plan", "Step", "Undo"]
+__all__ = ["DEEPEST_GROUP", "OnFailure", "Patch", "Plan", "Step", "Undo", "expect_plan"]
 
 OnFailure = Literal["stop", "skip"]
 """`stop`: dependants are blocked; `skip`: the result is null and dependants run."""
@@ -168,3 +169,13 @@ class Patch(Record):
         if "output" in self.model_fields_set:
             document["output"] = self.output
         return document
+
+
+def expect_plan(value: object) -> None:
+    """Raises `BadInput` for what is no plan, and says what makes one of it."""
+    hint = ""
+    if isinstance(value, dict):
+        hint = "Plan.model_validate(...) makes one of a document"
+    elif isinstance(value, str | bytes):
+        hint = "foreplan.planner.documents has load_plan(path) and read_plan(text)"
+    expect(Plan, value, "a plan", hint)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
+from ..policies.errors import expect
 from ..policies.expressions import ExpressionError
 from ..policies.permissions import ANYONE, Principal, lacking
 from ..policies.policies import Policies
@@ -29,7 +30,7 @@ from .counts import ONCE, Count, Counts, spell
 from .findings import CheckFailed, Report
 from .folding import Known
 from .inputs import settle_inputs
-from .plan import Plan, Step
+from .plan import Plan, Step, expect_plan
 from .study import Block, Site, Study
 from .types import describe
 
@@ -214,6 +215,8 @@ def review(
     `durations` are seconds by tool, for the estimate; without them only the timeouts are known. Raises `BadInput` for
     inputs that do not fit the plan, `CheckFailed` for a plan built in Python that is no document at all.
     """
+    expect_plan(plan)
+    expect(Registry, registry, "the tools")
     rules = policies or Policies()
     faults = tuple(unsound(plan))
     if faults:
@@ -248,6 +251,8 @@ def review(
 
 def diff(old: Plan, new: Plan) -> Diff:
     """What `new` keeps, adds, removes and changes of `old`, step by step and field by field."""
+    expect_plan(old)
+    expect_plan(new)
     before, after = _flat(old), _flat(new)
     common = [id for id in before if id in after]
     changes = {id: _changes(before[id], after[id]) for id in common}

@@ -63,7 +63,7 @@ def as_tool(
     Its effect is the strongest of theirs, its permissions are all of theirs. `tool_calls` and `model_calls` bound what one
     call of it may use up; without them it may use what is left of the run's budget, and others wait until it ends.
     """
-    known = registry if isinstance(registry, Registry) else Registry(*registry)
+    known = Registry.of(registry)
     report = check(plan, known, principal=_WHOEVER)
     if not report.ok:
         raise CheckFailed(report)

@@ -16,6 +16,7 @@ ForeplanError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = [
     "BadInput",
@@ -27,6 +28,7 @@ __all__ = [
     "ToolRefused",
     "UnknownRun",
     "UnknownTool",
+    "expect",
 ]
 
 
@@ -36,6 +38,14 @@ class ForeplanError(Exception):
 
 class BadInput(ForeplanError):
     """Something handed in cannot be used (exit code 2 at the command line)."""
+
+
+def expect(kind: type[Any], value: object, what: str, hint: str = "") -> None:
+    """Raises `BadInput` where `value`, which is called `what`, is of another type; `hint` says what to do instead."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        said = f"{what} must be {article} {kind.__name__}, not {type(value).__name__}"
+        raise BadInput(f"{said}; {hint}" if hint else said)
 
 
 class ToolRefused(BadInput):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ParamSpec, TypeVar, overload
 
 from ..policies.effect import Effect
-from ..policies.errors import ToolRefused, UnknownTool
+from ..policies.errors import BadInput, ToolRefused, UnknownTool
 from ..policies.permissions import Principal, lacking
 from ..policies.text import nearest, shorten
 from .tools import Tool, tool
@@ -28,6 +28,16 @@ class Registry:
         self._tools: dict[str, Tool] = {}
         for each in tools:
             self.add(each)
+
+    @classmethod
+    def of(cls, tools: Registry | Iterable[Tool]) -> Registry:
+        """The registry itself, or one of these tools. Raises `BadInput` for what is neither."""
+        if isinstance(tools, Registry):
+            return tools
+        if not isinstance(tools, Iterable):
+            one = "; put a single tool in a list" if isinstance(tools, Tool) else ""
+            raise BadInput(f"tools are handed in as a Registry or a list, not as {type(tools).__name__}{one}")
+        return cls(*tools)
 
     def add(self, new: Tool) -> Tool:
         """Add a tool. Raises `ToolRefused` where another tool has its name."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -425,3 +427,28 @@ async def test_every_started_attempt_has_one_terminal_record() -> None:
     assert started == settled
     assert set(started.values()) == {1}
     assert Happened.NO in {f.happened for _, f in run.failures}
+
+
+def test_what_is_no_plan_or_of_another_type_is_refused_with_a_sentence() -> None:
+    """A caller's slip is a `BadInput` that says what is wanted, not an error from inside."""
+    engine, plan = Engine(TOOLS), plan_of({"id": "a", "value": 1})
+    document, anything = plan.to_json(), cast(Any, {"approve": "never"})
+    slips: list[tuple[Callable[[], Any], str]] = [
+        (lambda: engine.run_blocking(cast(Any, document)), "Plan.model_validate"),
+        (lambda: engine.check(cast(Any, "plan.yaml")), "load_plan"),
+        (lambda: engine.review(cast(Any, None)), "must be a Plan, not NoneType"),
+        (lambda: engine.run_blocking(plan, inputs=cast(Any, "x")), "the inputs must be a Mapping, not str"),
+        (lambda: engine.run_blocking(plan, approval=cast(Any, True)), "must be an Approval, not bool"),
+        (lambda: engine.approve(plan, by=""), "the field 'by'"),
+        (lambda: engine.approve(plan, by="ada", scope=cast(Any, "all")), "the field 'scope'"),
+        (lambda: engine.approve(plan, by="ada", expires_in=cast(Any, "1h")), "a number of seconds"),
+        (lambda: engine.resume_blocking(cast(Any, None)), "the id of a run must be a str"),
+        (lambda: Engine(cast(Any, numbers)), "put a single tool in a list"),
+        (lambda: Engine(cast(Any, None)), "a Registry or a list"),
+        (lambda: Engine(TOOLS, policies=anything), "must be a Policies, not dict"),
+        (lambda: Engine(TOOLS, principal=cast(Any, "ada")), "must be a Principal, not str"),
+        (lambda: Engine(TOOLS, journal=cast(Any, 5)), "the journal must be a Journal"),
+    ]
+    for slip, said in slips:
+        with pytest.raises(BadInput, match=re.escape(said)):
+            slip()
