@@ -32,21 +32,22 @@ _LONGEST = 2_000
 def lookalikes(study: Study) -> Iterator[Finding]:
     """Texts that are references in other languages; here a text is only ever a text."""
     names = {*study.steps, *study.items, "inputs", "run"}
-    for part in _parts(study):
+    for own, part in _parts(study):
         for pointer, text in _texts(part):
             found = _meant(study, text, names)
-            if found is not None:
+            if found is not None and not (found.text == text and own in found.names):
                 message = f"{quoted(text)} is passed on as it stands; a reference is an object with the key $"
                 yield finding("looks_like_reference", pointer, message, "{$: " + json.dumps(found.text) + "}")
         for spot in part.spots.values():
             yield from _inside(study, spot, names)
 
 
-def _parts(study: Study) -> Iterator[Part]:
+def _parts(study: Study) -> Iterator[tuple[str, Part]]:
+    """Each template, after the id of its step: `pay.csv` in the step `pay` is a file, not its own result."""
     for site in study.sites:
-        yield from site.parts.values()
+        yield from ((site.id, part) for part in site.parts.values())
     if study.output is not None:
-        yield study.output
+        yield "", study.output
 
 
 def _texts(part: Part) -> Iterator[tuple[str, str]]:
@@ -122,7 +123,7 @@ def _parsed(text: str) -> Expression | None:
 def undescribed(study: Study) -> Iterator[Finding]:
     """Tools whose results are read and of any type: what reads them is not checked. One finding for each tool."""
     seen: dict[str, list[str]] = {}
-    for part in _parts(study):
+    for _own, part in _parts(study):
         for spot in part.spots.values():
             if study.spot_types.get(spot.pointer) is ANY:
                 for name in _tools_read(study, spot.expression.names):

@@ -60,6 +60,12 @@ def test_a_text_of_its_own_is_left_alone(text: str) -> None:
     assert of_code(findings(steps), "looks_like_reference") == []
 
 
+def test_a_file_called_like_its_step_is_a_file() -> None:
+    """No step waits for itself, so a path through its own id is not what was meant."""
+    steps = "steps: [{id: pay, tool: read_ledger, args: {path: pay.csv}}]"
+    assert of_code(findings(steps), "looks_like_reference") == []
+
+
 def test_a_hole_in_a_text_of_an_expression_is_told() -> None:
     """The whole expression with an f-string is suggested."""
     (found,) = of_code(
