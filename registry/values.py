@@ -309,11 +309,16 @@ def _foreign(value: Any) -> str:
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
         return "is a generator; return a list"
     hint = "; return its .tolist()" if hasattr(type(value), "tolist") else ""
-    return f"is a {_named(value)}, which has no JSON form{hint}"
+    return f"is {_one(value)}, which has no JSON form{hint}"
 
 
 def _raised(value: object, error: Exception) -> str:
-    return f"is a {_named(value)} whose reading raised {type(error).__name__}"
+    return f"is {_one(value)} whose reading raised {type(error).__name__}"
+
+
+def _one(value: object) -> str:
+    named = _named(value)
+    return f"{'an' if named[:1].lower() in 'aeiou' else 'a'} {named}"
 
 
 def _named(value: object) -> str:

@@ -358,3 +358,10 @@ def test_the_size_of_a_long_list() -> None:
 def test_pointers_escape_what_they_must() -> None:
     """RFC 6901: `~` and `/` in keys."""
     assert pointer("a/b", 0, "c~d", "") == "/a~1b/0/c~0d/"
+
+
+def test_what_has_no_json_form_is_called_by_its_name() -> None:
+    """In English: an object, a type."""
+    for value, said in ((object(), "is an object, which"), (range, "is a type, which")):
+        with pytest.raises(Unserialisable, match=said):
+            to_plain([value])
