@@ -417,12 +417,14 @@ def test_a_closed_log_takes_nothing(journal: SqliteJournal) -> None:
 
 def test_closing_the_journal_writes_what_is_left(path: Path) -> None:
     """Its logs are closed with it, its thread ends, and its files are tidied up."""
+    before = set(threading.enumerate())
     journal = SqliteJournal(path)
     log = journal.create("a")
     write(log, list(short_run("a")))
     journal.close()
     journal.close()
-    assert [thread.name for thread in threading.enumerate() if thread.name == "foreplan-journal"] == []
+    new = set(threading.enumerate()) - before
+    assert [thread.name for thread in new if thread.name == "foreplan-journal"] == []
     assert [file.name for file in path.parent.iterdir() if file.is_file()] == ["runs.sqlite3"]
     for use in (
         journal.runs,
@@ -440,10 +442,12 @@ def test_closing_the_journal_writes_what_is_left(path: Path) -> None:
 
 def test_a_forgotten_journal_lets_go_by_itself(path: Path) -> None:
     """Nothing refers to it: what was appended is written, its thread ends, its lock is free, and nobody is warned."""
+    before = set(threading.enumerate())
     journal = SqliteJournal(path)
     log = journal.create("a")
     write(log, list(short_run("a")))
-    threads = [thread for thread in threading.enumerate() if thread.name == "foreplan-journal"]
+    threads = [t for t in threading.enumerate() if t.name == "foreplan-journal" and t not in before]
+    assert threads
     del journal, log
     gc.collect()
     for thread in threads:
