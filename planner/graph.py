@@ -102,11 +102,11 @@ class Graph:
         return tuple(tuple(wave) for wave in waves if wave)
 
     def critical(self, weights: Mapping[str, float]) -> Critical:
-        """The chain with the largest sum of weights (0 where none is given). For plans without a ring."""
+        """The chain with the largest sum of weights (0 where none is given); a ring counts as if it were cut open."""
         best: dict[str, float] = {}
         before: dict[str, str | None] = {}
         for id in self.order:
-            before[id] = max(self.needs[id], key=lambda n: best.get(n, 0.0), default=None)
+            before[id] = max((n for n in self.needs[id] if n in best), key=best.__getitem__, default=None)
             start = best.get(before[id] or "", 0.0)
             best[id] = start + weights.get(id, 0.0)
         at = max(reversed(self.order), key=best.__getitem__, default=None)

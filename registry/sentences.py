@@ -219,6 +219,8 @@ def _or(items: list[str], word: str = "or") -> str:
     several = list(dict.fromkeys(items))
     if len(several) > 8:
         several = [*several[:7], f"{len(several) - 7} others"]
+    if not several:
+        return "one of no values at all"
     head = ", ".join(several[:-1])
     return f"{head} {word} {several[-1]}" if head else several[0]
 

@@ -31,6 +31,12 @@ def test_the_critical_path_is_the_heaviest_chain() -> None:
     assert Graph({}).critical({}) == (0.0, ())
 
 
+def test_a_ring_has_a_critical_path_too() -> None:
+    """Cut open somewhere; a review of a plan with a ring must end."""
+    ring = Graph({"a": ["c"], "b": ["a"], "c": ["b"], "d": ["c"]})
+    assert ring.critical(dict.fromkeys("abcd", 1.0)).length <= 4
+
+
 def test_a_ring_is_shown_once_and_short() -> None:
     """The shortest way round, beginning with the first step of the plan that lies on it."""
     graph = Graph({"x": ["c"], "a": ["b"], "b": ["c", "a"], "c": ["a"]})

@@ -173,6 +173,14 @@ def test_a_slip_is_refused_and_its_suggestion_checks(slip: str) -> None:
     assert report(found.suggestion) == ()
 
 
+@pytest.mark.parametrize("text", ["steps.steps", "steps.class.x", "steps"])
+def test_nothing_is_suggested_that_is_no_expression(text: str) -> None:
+    """A hint, but no correction."""
+    with pytest.raises(ExpressionError) as refused:
+        parse(text)
+    assert refused.value.correction == ""
+
+
 def test_what_is_right_is_not_rewritten() -> None:
     """The suggestions themselves hold nothing of other languages."""
     assert [text for text in SLIPS.values() if rewritten(text) != text] == []

@@ -155,12 +155,21 @@ def _refuse_steps(text: str, tree: ast.expr, names: frozenset[str]) -> None:
     new = text
     for start, end, name in reversed(longest.values()):
         new = new[:start] + name + new[end:]
+    compiles = bool(found) and _compiles(new)
     place = min(
         node.col_offset for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "steps"
     )
     raise ExpressionError(
-        "not_in_language", "a step is read by its id alone", place, "its id", correction=new if found else ""
+        "not_in_language", "a step is read by its id alone", place, "its id", correction=new if compiles else ""
     )
+
+
+def _compiles(text: str) -> bool:
+    try:
+        _built(text)
+    except (ExpressionError, RecursionError):
+        return False
+    return True
 
 
 def _step_path(node: ast.AST) -> tuple[int, int, str] | None:
