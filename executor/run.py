@@ -165,7 +165,7 @@ def _standing(state: State) -> tuple[RunState, str, str]:
     if closed is not None:
         return closed.state, closed.reason, closed.message
     if not state.waiting:
-        return "running", "", "the run is under way"
+        return "running", "", "under way; if its process was killed, resume takes it up"
     if state.resting and state.decisions:
         return "waiting", "people", f"waiting for {count(len(state.decisions), 'answer')}"
     return "waiting", "interrupted", "interrupted; it goes on when it is resumed"

@@ -223,7 +223,7 @@ def _refused(parameters: list[_Parameter], name: str, error: Exception) -> ToolR
             kind = getattr(parameter.hint, "__name__", parameter.hint)
             return ToolRefused(
                 f"parameter {parameter.name!r} of tool {name!r} is a {shorten(kind, 60)}, which JSON cannot say "
-                f"({type(its).__name__})"
+                f"({type(its).__name__}); {_instead(its)}"
             )
     return ToolRefused(f"the parameters of tool {name!r} make no schema: {shorten(error, 160)}")
 
@@ -250,6 +250,13 @@ def _plain_default(parameter: _Parameter, name: str) -> Json:
         ) from error
 
 
+def _instead(error: Exception) -> str:
+    """The next move where an annotation has no schema."""
+    if getattr(error, "code", None) == "typed-dict-version":  # pydantic's own name for it
+        return "before Python 3.12, take TypedDict from typing_extensions"
+    return "use plain values, a dataclass or a model"
+
+
 def _output(hint: Any, name: str) -> Json | None:
     if hint in (None, type(None), Any):
         return None
@@ -259,7 +266,7 @@ def _output(hint: Any, name: str) -> Json | None:
         kind = getattr(hint, "__name__", hint)
         raise ToolRefused(
             f"tool {name!r} returns a {shorten(kind, 60)}, which JSON cannot say ({type(error).__name__}); "
-            "return plain values, a dataclass or a model"
+            + _instead(error)
         ) from error
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict
 from uuid import UUID
 
 import pytest
@@ -656,3 +657,29 @@ def test_soft_failures_are_expressions_over_the_result() -> None:
     made = tool(soft_failure="result.get('error')")(good)
     assert made.soft_failure is not None
     assert made.soft_failure.evaluate({"result": {"error": "no"}}) == "no"
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="from Python 3.12 on, pydantic takes typing.TypedDict"
+)
+def test_a_typed_dict_that_is_too_old_for_pydantic_is_refused_with_the_way_out() -> None:
+    """The sentence names the module to take it from, for parameters and results."""
+
+    class Old(TypedDict):
+        a: int
+
+    def gives() -> list[Old]:
+        """Gives some."""
+        return []
+
+    def takes(x: Old) -> int:
+        """Takes one."""
+        return 1
+
+    for function in (gives, takes):
+        function.__annotations__ = {
+            name: {"list[Old]": list[Old], "Old": Old, "int": int}.get(hint, hint)
+            for name, hint in function.__annotations__.items()
+        }
+        with pytest.raises(ToolRefused, match="take TypedDict from typing_extensions"):
+            tool(effect="reads")(function)
