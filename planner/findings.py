@@ -96,14 +96,18 @@ CODES: dict[str, CodeDoc] = {
         "A step calls a tool, computes a value, or is a group of steps.",
     ),
     "args_without_tool": CodeDoc(
-        "error", "A step that calls no tool has `args`.", "Write the arguments into the expression, or into the steps."
+        "error",
+        "A step that calls no tool has `args`.",
+        "Write the arguments into the expression, or into the steps.",
     ),
     "empty_group": CodeDoc("warning", "A group has no step inside.", "Put steps into it, or drop it."),
     "groups_too_deep": CodeDoc(
         "error", "Groups stand inside groups deeper than three.", "Move the innermost steps one group out."
     ),
     "output_without_steps": CodeDoc(
-        "error", "A step that is no group says `output`.", "Leave it out; the result of a step is what it gives."
+        "error",
+        "A step that is no group says `output`.",
+        "Leave it out; the result of a step is what it gives.",
     ),
     "group_without_output": CodeDoc(
         "error",
@@ -116,7 +120,9 @@ CODES: dict[str, CodeDoc] = {
         "Say it at the step that makes the call.",
     ),
     "without_until": CodeDoc(
-        "error", "`next`, `every` or `max` stand where nothing is repeated.", "Add `until`, or leave them out."
+        "error",
+        "`next`, `every` or `max` stand where nothing is repeated.",
+        "Add `until`, or leave them out.",
     ),
     "bad_max": CodeDoc(
         "error",
@@ -219,10 +225,14 @@ CODES: dict[str, CodeDoc] = {
         "Write {$: expression}, or leave it where the text is meant.",
     ),
     "unknown_type": CodeDoc(
-        "info", "A tool does not describe what it gives, so what reads it is not checked.", "Declare an output schema."
+        "info",
+        "A tool does not describe what it gives, so what reads it is not checked.",
+        "Declare an output schema.",
     ),
     "item_outside_each": CodeDoc(
-        "error", "The item or its index is named where there is none.", "Use it in `args`, `value` or `when`, or inside the group."
+        "error",
+        "The item or its index is named where there is none.",
+        "Use it in `args`, `value` or `when`, or inside the group.",
     ),
     "result_elsewhere": CodeDoc(
         "error", "`result` stands where a step has none yet.", "Use it in `until`, `next` and `undo`."
@@ -241,7 +251,9 @@ CODES: dict[str, CodeDoc] = {
     "not_a_list": CodeDoc(
         "error", "`each` stands over something that is never a list.", "Refer to the list."
     ),
-    "not_boolean": CodeDoc("error", "`when` or `until` is something that is never a boolean.", "Write a comparison."),
+    "not_boolean": CodeDoc(
+        "error", "`when` or `until` is something that is never a boolean.", "Write a comparison."
+    ),
     "bad_inputs": CodeDoc(
         "error",
         "`inputs` is not a JSON Schema of an object, or is refused.",

@@ -160,7 +160,11 @@ def _refuse_steps(text: str, tree: ast.expr, names: frozenset[str]) -> None:
         node.col_offset for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "steps"
     )
     raise ExpressionError(
-        "not_in_language", "a step is read by its id alone", place, "its id", correction=new if compiles else ""
+        "not_in_language",
+        "a step is read by its id alone",
+        place,
+        "its id",
+        correction=new if compiles else "",
     )
 
 
