@@ -8,6 +8,7 @@ PIP := $(PY) -m pip --disable-pip-version-check -qq --retries 5 install
 HERE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 RUN := $(VENV)/ready-$(HERE)
 TEST := $(RUN)-test
+PROOF := $(RUN)-proof
 # LangGraph and what it brings stay out of the environment in which foreplan is tested.
 RIVAL := .venv-benchmark
 BENCHMARK := $(RIVAL)/ready-$(HERE)
@@ -27,7 +28,7 @@ demo: $(RUN) ## Audit the licences of this very environment: plan, check, review
 test: $(TEST) ## Run the tests but for the long ones
 	@$(PY) -m pytest -m 'not proof' $(ARGS)
 
-proof: $(TEST) ## Run the long tests: kills at every point, large plans, recorded data
+proof: $(PROOF) ## Run the long tests: kills at every point, large plans, recorded data
 	@$(PY) -m pytest -m proof $(ARGS)
 
 lint: $(TEST) ## Check style and types
@@ -62,6 +63,11 @@ $(RUN): pyproject.toml .ci/python
 $(TEST): $(RUN)
 	@echo "Installing what the tests need into $(VENV)"
 	@$(PIP) --group test --group lint
+	@touch $@
+
+$(PROOF): $(TEST)
+	@echo "Installing what the long tests need into $(VENV)"
+	@$(PIP) --group proof || echo "The fuzzer cannot be installed here; its tests are skipped"
 	@touch $@
 
 $(BENCHMARK): pyproject.toml .ci/python

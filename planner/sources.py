@@ -96,10 +96,12 @@ class Source(NamedTuple):
         """The findings with line, column and excerpt, where their pointer leads to a place in the text."""
         listed = tuple(findings)
         places = self._places({f.pointer for f in listed if f.line is None})
-        lines = self.text.split("\n") if places else []
+        lines = _lines(self.text, is_json=self.is_json) if places else []
 
         def at(finding: Finding, place: _Place) -> Finding:
             line, column = place.key if finding.code in _ABOUT_THE_KEY else place.value
+            if line > len(lines):
+                return finding._replace(line=line, column=column)
             finding = finding._replace(corrected=self._corrected(finding, lines[line - 1], column))
             if finding.offset is not None:
                 column = self._inside(lines[line - 1], column, finding.pointer, finding.offset)
@@ -193,6 +195,11 @@ def excerpt(lines: Sequence[str], line: int, column: int) -> str:
     left = "…" if start else ""
     margin = f"{line:>4} | "
     return f"{margin}{left}{head}{tail}\n{' ' * (len(margin) + len(left) + len(head))}^"
+
+
+def _lines(text: str, *, is_json: bool) -> list[str]:
+    """The lines as they are counted: YAML knows more signs than JSON that end one."""
+    return text.split("\n") if is_json else re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
 
 
 def _is_expression(text: str) -> bool:

@@ -99,6 +99,8 @@ CASES: dict[str, tuple[float, Callable[[], Case]]] = {
     "50,000 edges": (5, lambda: (values(N, lambda i: [{"$": f"s{i // k}"} for k in (2, 3, 5, 7, 11)] if i else 0), shop())),
     "one step that uses 9,999": (5, lambda: ([*values(N - 1, lambda i: i), Step(id="last", value=[{"$": f"s{i}"} for i in range(N - 1)])], shop())),
     "20,000 errors": (5, lambda: ([Step(id=f"s{i}", tool="send_emial", args={"to": {"$": f"nope{i}.x"}}) for i in range(N)], shop())),
+    "20,000 bad expressions": (8, lambda: (values(N, lambda i: [{"$": f"s{i}.rows.map(r => r.x{i})"}, {"$": f"{{{{s{i} | length}}}} > {i}"}]), shop())),
+    "20,000 texts that look like references": (5, lambda: (values(N, lambda i: ["{{" + f"s{i}.x" + "}}", f"Dear ${{s{i}.x | upper}}"]), shop())),
     "2,000 references to fields of wide objects": (5, lambda: referring(wide(), lambda i: f"a.field_{i}", {"type": "string"})),
     "2,000 typos in wide objects": (5, lambda: referring(wide(), lambda i: f"a.feild_{i} + a.fild_{i}", {"type": "string"})),
     "2,000 references to wide objects": (5, lambda: referring(wide(), lambda i: "a", wide("number"))),

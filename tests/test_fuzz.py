@@ -79,7 +79,8 @@ def _steps(inner: st.SearchStrategy[list[Any]]) -> st.SearchStrategy[list[Any]]:
     return st.lists(step, max_size=4)
 
 
-steps: st.SearchStrategy[list[Any]] = st.recursive(st.just([]), _steps, max_leaves=4)
+nothing: st.SearchStrategy[list[Any]] = st.just([])
+steps = st.recursive(nothing, _steps, max_leaves=4)
 kinds = st.sampled_from(["null", "boolean", "integer", "number", "string", "array", "object", "objekt"])
 references = st.sampled_from(["#", "#/$defs/a", "#/$defs/b", "#/$defs/none", "https://example.invalid/x"])
 schemas = st.recursive(

@@ -125,6 +125,19 @@ def test_a_correction_is_a_whole_line_of_the_source(line: str, corrected: str) -
         assert {f.code for f in again if f.severity == "error"} <= {"missing_argument"}
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n", "\x85", "\u2028"])
+def test_lines_end_as_yaml_says(end: str) -> None:
+    """A place is on the line that YAML counts, whatever ends it; found by the fuzzer."""
+    source = read_source(
+        f"steps:{end}- {{id: a, value: {{$: inputz}}}}{end}- {{id: b, tool: read_ledgr}}{end}"
+    )
+    found = source.located(check(plan_from(source), shop(), principal=CLERK).findings)
+    assert [(f.line, f.corrected) for f in found] == [
+        (2, "- {id: a, value: {$: inputs}}"),
+        (3, "- {id: b, tool: read_ledger}"),
+    ]
+
+
 def test_a_correction_of_json_is_json() -> None:
     """The same for plans in JSON, with an object for a reference."""
     text = '{"steps": [\n{"id": "pay", "tool": "read_ledger", "args": {"path": "x"}},\n{"id": "a", "value": {"$": "pay.rowz"}},\n{"id": "b", "value": "{{pay.rows}}"}\n]}'
