@@ -123,9 +123,12 @@ def _parsed(text: str) -> Expression | None:
 def undescribed(study: Study) -> Iterator[Finding]:
     """Tools whose results are read and of any type: what reads them is not checked. One finding for each tool."""
     seen: dict[str, list[str]] = {}
+    faulty = {
+        found.pointer.removesuffix("/$") for found in study.findings
+    }  # of no type because they are wrong
     for _own, part in _parts(study):
         for spot in part.spots.values():
-            if study.spot_types.get(spot.pointer) is ANY:
+            if study.spot_types.get(spot.pointer) is ANY and spot.pointer.removesuffix("/$") not in faulty:
                 for name in _tools_read(study, spot.expression.names):
                     seen.setdefault(name, []).append(spot.pointer)
     for name, pointers in seen.items():
