@@ -86,7 +86,7 @@ class Engine:
         self.policies = Policies() if policies is None else policies
         expect(Policies, self.policies, "the policies")
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
-        self.principal = principal
+        self.principal = self.policies.roles.grant(principal)
         self.journal = _journal(journal)
         hooks = {"on_failure": on_failure, "on_replan": on_replan}
         self._host = Host(
@@ -101,11 +101,7 @@ class Engine:
         )
         self._live: dict[str, Runtime] = {}
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
-        for name in self.policies.limits.tool:
-            if name not in self.registry:
-                raise BadInput(
-                    f"limits name a tool {name!r} that is not registered{did_you_mean(name, self.registry.names)}"
-                )
+        _check_names(self.policies, self.registry)
 
     def __repr__(self) -> str:
         return f"<Engine of {len(self.registry)} tools>"
@@ -425,6 +421,22 @@ class Engine:
             del self._live[run]
         runtime.release()
         return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
+
+
+def _check_names(policies: Policies, registry: Registry) -> None:
+    """Raises `BadInput` for a tool that a rule names and nobody has: a misspelt name must never mean "no rule"."""
+    limits = policies.limits
+    named: dict[str, Mapping[str, object]] = {
+        "limits": limits.tool,
+        "rates": limits.rates.tool,
+        "the budget": policies.budget.tools,
+    }
+    for where, names in named.items():
+        for name in names:
+            if name not in registry:
+                guess = did_you_mean(name, registry.names)
+                verb = "names" if where == "the budget" else "name"
+                raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
 
 
 def read_run(journal: Journal, run_id: str) -> Run:

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-__all__ = ["ANYONE", "Principal", "lacking", "permits"]
+__all__ = ["ANYONE", "Level", "Principal", "Roles", "lacking", "permits"]
+
+
+class Level(StrEnum):
+    """How much harm a tool can do, in order; `a.above(b)` compares."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+    def above(self, other: Level) -> bool:
+        """Whether this level is higher than the other."""
+        return _ORDER[self] > _ORDER[other]
+
+
+_ORDER = {level: place for place, level in enumerate(Level)}
 
 
 class Principal(BaseModel):
@@ -21,6 +38,21 @@ class Principal(BaseModel):
     roles: tuple[str, ...] = ()
     permissions: tuple[str, ...] = ()
     attributes: dict[str, Any] = Field(default_factory=dict)
+
+
+class Roles(RootModel[dict[str, tuple[str, ...]]]):
+    """What each role may do: `Roles({"agent": ["crm:*"]})`. A role that is not listed grants nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    root: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+    def grant(self, principal: Principal) -> Principal:
+        """The principal with what its roles permit among its permissions."""
+        held = [*principal.permissions, *(p for role in principal.roles for p in self.root.get(role, ()))]
+        if len(held) == len(principal.permissions):
+            return principal
+        return principal.model_copy(update={"permissions": tuple(dict.fromkeys(held))})
 
 
 ANYONE = Principal(id="anyone")

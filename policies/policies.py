@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from .canonical import digest
 from .classification import Rule, name_of
+from .failures import Kind
+from .permissions import Level, Roles
 from .retry import Retry
 
-__all__ = ["Budget", "Limits", "Policies"]
+__all__ = ["Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"]
+
+_PERIODS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86400.0}
+_RATE = re.compile(r"\s*(\d+)\s*/\s*(?:(\d+)\s*)?(s|min|h|day)\s*")
 
 
 class Frozen(BaseModel):
@@ -19,18 +25,66 @@ class Frozen(BaseModel):
 
 
 class Budget(Frozen):
-    """What one run may use up, re-plans included. None means no bound."""
+    """What one run may use up, re-plans and sub-plans included. None means no bound."""
 
     tool_calls: int | None = Field(default=None, ge=0)
+    tools: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """Calls by tool name; a name that no tool has is refused when the engine is made."""
     model_calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    """Tokens that models read and wrote; overshot at most by what was under way."""
+    cost: float | None = Field(default=None, ge=0)
+    """In the unit in which tools and models state their cost; overshot at most by what was under way."""
+    seconds: float | None = Field(default=None, gt=0)
+    """Wall time, without the time in which the run only waits for people; nothing begins after it."""
+
+
+class Rate(Frozen):
+    """At most `calls` begin within any `seconds`. Also written as text: "10/s", "100/min", "5/10s"."""
+
+    calls: int = Field(ge=1)
+    seconds: float = Field(gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, said: Any) -> Any:
+        if not isinstance(said, str):
+            return said
+        match = _RATE.fullmatch(said)
+        if match is None:
+            raise ValueError(f"{said!r} is no rate; write it like '10/s', '100/min', '5/10s', '1000/h'")
+        return {"calls": int(match[1]), "seconds": int(match[2] or 1) * _PERIODS[match[3]]}
+
+
+class Rates(Frozen):
+    """How fast calls may begin: by tool name, by host, and for whoever the runs act for."""
+
+    tool: dict[str, Rate] = Field(default_factory=dict)
+    host: dict[str, Rate] = Field(default_factory=dict)
+    principal: Rate | None = None
+
+
+class Breaker(Frozen):
+    """After `failures` of one kind in a row a tool is left alone for `seconds`; then one call tries whether it is back."""
+
+    failures: int = Field(default=5, ge=1)
+    seconds: float = Field(default=30.0, gt=0)
+    kinds: tuple[Kind, ...] = (Kind.NETWORK, Kind.TIMEOUT)
 
 
 class Limits(Frozen):
-    """How much may be under way at once in one run, and how large one result may be (bytes of JSON)."""
+    """How much may be under way at once, how fast, and how large one result may be (bytes of JSON).
+
+    `run` and `tool` hold for one run; `host`, `rates` and the breaker for all runs of an engine together.
+    """
 
     run: int = Field(default=64, ge=1)
-    tool: dict[str, int] = Field(default_factory=dict)
+    tool: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     """Calls at once by tool name; a name that no tool has is refused when the engine is made."""
+    host: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """Calls at once by host, as tools name it."""
+    rates: Rates = Rates()
+    breaker: Breaker | None = None
     result_bytes: int = Field(default=16 * 1024 * 1024, ge=1)
 
 
@@ -46,6 +100,14 @@ class Policies(Frozen):
     """Seconds for one answer of the planner."""
     tool_timeout: float | None = Field(default=60.0, gt=0)
     """Seconds for one attempt of a tool that states no timeout of its own; None: no bound."""
+    hook_timeout: float = Field(default=10.0, gt=0)
+    """Seconds for `authorize` and for resolving a secret; no answer in time denies the call."""
+    roles: Roles = Roles()
+    """What each role may do, in addition to what a principal holds itself."""
+    max_level: Level | None = None
+    """Tools above this level are refused."""
+    approve_from: Level | None = None
+    """A plan with a tool of this level or above needs an approval, whatever `approve` says."""
     budget: Budget = Budget()
     limits: Limits = Limits()
     undo: bool = True

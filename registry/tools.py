@@ -18,22 +18,31 @@ import dataclasses
 import functools
 import hashlib
 import inspect
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from ..policies.canonical import digest
 from ..policies.effect import Effect
 from ..policies.errors import SchemaRefused, ToolRefused
-from ..policies.expressions import Expression, ExpressionError, parse
+from ..policies.expressions import Expression
 from ..policies.failures import ToolFailure
-from ..policies.permissions import ANYONE, Principal
-from ..policies.text import did_you_mean, safe_text, shorten
+from ..policies.permissions import ANYONE, Level, Principal
+from ..policies.text import safe_text, shorten
+from .options import (
+    LONGEST_DESCRIPTION,
+    OPTIONS,
+    UNSET,
+    Unset,
+    check_options,
+    check_takes_object,
+    checked_name,
+    checked_schema,
+    checked_text,
+    name_of,
+)
 from .schema import Schema, compile_schema
 from .signatures import ArgumentsRefused, read_signature
-from .values import Json, Unserialisable, copy_plain, to_plain
+from .values import Json, copy_plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,26 +53,13 @@ if TYPE_CHECKING:  # at run time nothing needs the default, which `typing` knows
 else:
     F = TypeVar("F", covariant=True)
 
-__all__ = ["UNSET", "ArgumentsRefused", "Tool", "ToolContext", "result_schema", "tool"]
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_PERMISSION = re.compile(r"[A-Za-z0-9_-]+(?:[:.][A-Za-z0-9_-]+)*")
-_LONGEST_DESCRIPTION = 8192
-
-
-class Unset(Enum):
-    """Type of `UNSET`."""
-
-    UNSET = "unset"
-
-
-UNSET = Unset.UNSET
-"""The timeout of a tool that states none: the policy's `tool_timeout` holds. None means that there is no bound."""
+__all__ = ["UNSET", "ArgumentsRefused", "Tool", "ToolContext", "Unset", "result_schema", "tool"]
 
 AnsweredBy = Literal["code", "person", "plan"]
 
-ApprovalNeed = Literal[False, True, "each"]
-"""True: an approved plan covers the call where its arguments are literals; "each": every call is asked for."""
+ApprovalNeed: TypeAlias = "bool | Literal['each'] | Expression"
+"""True: an approved plan covers the call where its arguments are literals; "each": every call is asked for; an
+expression over `args`: calls for which it does not give false are asked for."""
 
 
 def _unnoted(text: str) -> None:
@@ -130,6 +126,22 @@ class Tool(Generic[F]):
     soft_failure: Expression | None = None
     """Over `result`: true, or a text, where a successful answer is a failure all the same."""
     requires_approval: ApprovalNeed = False
+    level: Level = Level.LOW
+    """How much harm it can do: policies refuse tools above a level, or want them approved from one on."""
+    tags: tuple[str, ...] = ()
+    """Words to choose and search by."""
+    cost: float = 0.0
+    """What one call costs, in the unit of the budget; reserved before it begins."""
+    host: str = ""
+    """The host that it calls: limits and Retry-After hold for all tools of a host together."""
+    secret_refs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Parameters that the engine fills with secrets, and the names of these; they are in no schema."""
+    simulate: Callable[..., Any] | None = None
+    """Stands in for the function in a rehearsal: same arguments, no effect."""
+    reconcile: Callable[..., Any] | None = None
+    """Asks the service what became of a call whose outcome nobody knows."""
+    undo: str = ""
+    """The tool that takes an effect back, as a hint to planners and reviewers."""
     result_from: tuple[str, ...] = ()
     """Arguments that say what the result is, of which one is given: a JSON Schema, or a list to choose from."""
     model_calls: int | None = 0
@@ -165,7 +177,7 @@ class Tool(Generic[F]):
 
         The description and those in the schemas are taken for a stranger's: what cannot be seen is escaped.
         """
-        _check_options(options)
+        check_options(options)
         function = call or _absent(name)
         takes_context = _takes_two(function)
 
@@ -200,9 +212,8 @@ class Tool(Generic[F]):
             timeout=UNSET if timeout == "policy" else timeout,
             requires_approval=contract["requires_approval"],
             soft_failure=contract["soft_failure"],
-            result_from=contract.get("result_from", ()),
-            model_calls=contract.get("model_calls", 0),
             origin="a recorded contract",
+            **{name: contract[name] for name in _SELDOM if name in contract},
         )
         said = {name: contract[name] for name in ("answered_by", "binds", "tool_calls") if name in contract}
         return dataclasses.replace(made, recorded_source=contract["source"], **said)
@@ -234,9 +245,9 @@ class Tool(Generic[F]):
 
     def contract(self) -> dict[str, Json]:
         """What an approval binds, as fresh plain JSON. `timeout` is "policy" where the tool states none."""
+        need = self.requires_approval
         said: dict[str, tuple[Json, Json]] = {
-            "result_from": (list(self.result_from), []),
-            "model_calls": (self.model_calls, 0),
+            **{name: (_listed(getattr(self, name)), usual) for name, usual in _SELDOM.items()},
             "tool_calls": (self.tool_calls, 0),
             "answered_by": (self.answered_by, "code"),
             "binds": (copy_plain(self.binds), None),
@@ -250,7 +261,7 @@ class Tool(Generic[F]):
             "permissions": list(self.permissions),
             "version": self.version,
             "timeout": "policy" if self.timeout_unset else self.timeout,
-            "requires_approval": self.requires_approval,
+            "requires_approval": need.text if isinstance(need, Expression) else need,
             "soft_failure": None if self.soft_failure is None else self.soft_failure.text,
             "source": self.source_digest,
             **{name: value for name, (value, usual) in said.items() if value != usual},
@@ -279,7 +290,24 @@ class Tool(Generic[F]):
 
     def renamed(self, name: str) -> Tool:
         """The same tool under another name."""
-        return dataclasses.replace(self, name=_checked_name(name))
+        return dataclasses.replace(self, name=checked_name(name))
+
+
+_SELDOM: dict[str, Json] = {
+    "cost": 0.0,
+    "host": "",
+    "level": "low",
+    "model_calls": 0,
+    "result_from": [],
+    "secret_refs": {},
+    "tags": [],
+    "undo": "",
+}
+"""What a contract says only where it is not this."""
+
+
+def _listed(value: Any) -> Json:
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
 
 
 def result_schema(tool: Tool, args: Mapping[str, Json]) -> dict[str, Json] | None:
@@ -334,7 +362,15 @@ def tool(
     version: str = "",
     examples: Iterable[Mapping[str, Any]] = (),
     soft_failure: str | None = None,
-    requires_approval: ApprovalNeed = False,
+    requires_approval: bool | str = False,
+    level: Level | str = Level.LOW,
+    tags: Iterable[str] | str = (),
+    cost: float = 0.0,
+    host: str = "",
+    secret_refs: Mapping[str, str] | None = None,
+    simulate: Callable[..., Any] | None = None,
+    reconcile: Callable[..., Any] | None = None,
+    undo: str = "",
     result_from: Iterable[str] | str = (),
     model_calls: int | None = 0,
 ) -> Callable[[Callable[P, R]], Tool[Callable[P, R]]]: ...
@@ -350,28 +386,22 @@ def tool(
     permissions        what the caller must hold
     examples           arguments of calls that make sense, as dicts
     soft_failure       expression over `result`: where it is true or a text, the answer is a failure
-    requires_approval  True, or "each" to ask at every call
+    requires_approval  True, "each" to ask at every call, or an expression over `args` that says when to ask
+    level              "low" (the default), "medium", "high" or "critical": the harm it can do
+    tags               words to choose and search by
+    cost               what one call costs, in the unit of the budget
+    host               the host it calls, for limits that tools of one host share
+    secret_refs        which parameters the engine fills with which secrets: {"token": "CRM_TOKEN"}
+    simulate           a function of the same arguments that stands in for it in a rehearsal
+    reconcile          a function of the same arguments that asks what became of a call
+    undo               the tool that takes its effect back
     result_from        name of the argument that holds the JSON Schema of the result (or a list to choose from)
     model_calls        the most questions that one attempt asks of a model; None: no bound
     """
     if function is None:
-        _check_options(options)
+        check_options(options)
         return lambda wrapped: _from_function(wrapped, name, dict(options))
     return _from_function(function, name, options)
-
-
-_OPTIONS = frozenset(
-    {"description", "effect", "examples", "permissions", "requires_approval", "soft_failure"}
-)
-_OPTIONS |= {"model_calls", "result_from", "timeout", "title", "version"}
-
-
-def _check_options(options: Iterable[str]) -> None:
-    for option in options:
-        if option not in _OPTIONS:
-            known = _OPTIONS | {"name"}
-            guess = did_you_mean(option, known) or f"; there are {', '.join(sorted(known))}"
-            raise ToolRefused(f"a tool has no option {option!r}{guess}")
 
 
 def _from_function(function: Callable[..., Any], name: str | None, options: dict[str, Any]) -> Tool:
@@ -379,7 +409,7 @@ def _from_function(function: Callable[..., Any], name: str | None, options: dict
         raise ToolRefused(f"{function.name!r} is a tool already; use .renamed() for another name")
     if not callable(function):
         raise ToolRefused(f"a tool is made of a function, not of a {type(function).__name__}")
-    name = _checked_name(_name_of(function) if name is None else name)
+    name = checked_name(name_of(function) if name is None else name)
     signature = read_signature(function, name, ToolContext)
     convert, slot = signature.bind, signature.context
 
@@ -415,189 +445,31 @@ def _assembled(
     output_schema: Json | None,
     is_async: bool,
     origin: str,
-    title: str = "",
-    effect: Effect | str = Effect.ACTS,
-    timeout: float | Unset | None = UNSET,
-    permissions: Iterable[str] | str = (),
-    version: str = "",
-    examples: Iterable[Mapping[str, Any]] = (),
-    soft_failure: str | None = None,
-    requires_approval: ApprovalNeed = False,
-    result_from: Iterable[str] | str = (),
-    model_calls: int | None = 0,
+    **options: Any,
 ) -> Tool:
-    _checked_name(name)
-    takes = _schema(input_schema, f"the input schema of tool {name!r}", closed=True)
-    _check_takes_object(takes, name)
+    checked_name(name)
+    takes = checked_schema(input_schema, f"the input schema of tool {name!r}", closed=True)
+    check_takes_object(takes, name)
+    gives = (
+        None
+        if output_schema is None
+        else checked_schema(output_schema, f"the output schema of tool {name!r}")
+    )
+    said = {option: OPTIONS[option](value, name, takes) for option, value in options.items()}
+    timeout = said.pop("timeout", UNSET)
     return Tool(
         name=name,
-        description=_text(description, f"the description of tool {name!r}"),
+        description=checked_text(description, f"the description of tool {name!r}"),
         input=takes,
-        output=None
-        if output_schema is None
-        else _schema(output_schema, f"the output schema of tool {name!r}"),
-        effect=_effect(effect, name),
-        timeout=None if isinstance(timeout, Unset) else _timeout(timeout, name),
+        output=gives,
+        timeout=None if timeout is UNSET else timeout,
         timeout_unset=timeout is UNSET,
-        permissions=_permissions(permissions, name),
-        version=_text(version, f"the version of tool {name!r}"),
-        title=_text(title, f"the title of tool {name!r}"),
-        examples=_examples(examples, takes, name),
-        soft_failure=None if soft_failure is None else _soft_failure(soft_failure, name),
-        requires_approval=_approval_need(requires_approval, name),
-        result_from=_result_from(result_from, takes, name),
-        model_calls=_model_calls(model_calls, name),
         is_async=is_async,
         origin=origin,
         function=function,
         binder=binder,
+        **said,
     )
-
-
-# Each option, checked.
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    called = function
-    while isinstance(called, functools.partial):
-        called = called.func
-    name = getattr(called, "__name__", type(called).__name__)
-    if name == "<lambda>":
-        raise ToolRefused("a lambda has no name, no annotations and no docstring; write a function")
-    return str(name)
-
-
-def _checked_name(name: object) -> str:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ToolRefused(
-            f"{shorten(repr(name), 80)} cannot name a tool: letters, digits, '_', '.' and '-', at most 64, "
-            "a letter or '_' first"
-        )
-    return name
-
-
-def _text(text: object, what: str) -> str:
-    if not isinstance(text, str):
-        raise ToolRefused(f"{what} must be text, not {shorten(repr(text), 40)}")
-    return safe_text(text.strip(), _LONGEST_DESCRIPTION)
-
-
-def _schema(document: Json, what: str, *, closed: bool = False) -> Schema:
-    try:
-        return compile_schema(document, closed=closed)
-    except SchemaRefused as error:
-        raise ToolRefused(f"{what} is refused: {error}") from error
-
-
-def _check_takes_object(schema: Schema, name: str) -> None:
-    said = schema.document.get("type", "object") if isinstance(schema.document, dict) else None
-    if said != "object":
-        raise ToolRefused(f"the input schema of tool {name!r} must be of type object: arguments have names")
-
-
-def _effect(effect: Any, name: str) -> Effect:
-    try:
-        return Effect(effect)
-    except ValueError as error:
-        guess = did_you_mean(str(effect), [e.value for e in Effect])
-        raise ToolRefused(
-            f"tool {name!r} has effect {shorten(repr(effect), 40)}; there are reads, writes, acts{guess}"
-        ) from error
-
-
-def _timeout(timeout: object, name: str) -> float | None:
-    if timeout is None:
-        return None
-    fine = isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 < timeout < math.inf
-    if not fine:
-        raise ToolRefused(
-            f"the timeout of tool {name!r} is {shorten(repr(timeout), 40)}; "
-            "it must be seconds above 0, or None for no bound"
-        )
-    return float(timeout)  # type: ignore[arg-type]
-
-
-def _permissions(permissions: object, name: str) -> tuple[str, ...]:
-    given = (permissions,) if isinstance(permissions, str) else permissions
-    if not isinstance(given, Iterable):
-        raise ToolRefused(f"the permissions of tool {name!r} must be texts like 'crm:read'")
-    found = tuple(given)
-    for permission in found:
-        if not isinstance(permission, str) or not _PERMISSION.fullmatch(permission):
-            raise ToolRefused(
-                f"tool {name!r} cannot need the permission {shorten(repr(permission), 40)}; "
-                "name one thing, like 'crm:read', without wildcards"
-            )
-    return found
-
-
-def _examples(examples: object, takes: Schema, name: str) -> tuple[dict[str, Json], ...]:
-    if isinstance(examples, (str, Mapping)) or not isinstance(examples, Iterable):
-        raise ToolRefused(f"the examples of tool {name!r} must be a list of arguments, each a dict")
-    return tuple(
-        _example(example, takes, f"example {n} of tool {name!r}") for n, example in enumerate(examples, 1)
-    )
-
-
-def _example(example: object, takes: Schema, what: str) -> dict[str, Json]:
-    try:
-        plain = to_plain(example)
-    except Unserialisable as error:
-        raise ToolRefused(f"{what} is no JSON: {error}") from error
-    problems = takes.problems(plain)
-    if problems:
-        raise ToolRefused(f"{what} is not valid: {problems[0].pointer or 'it'} {problems[0].message}")
-    return dict(plain)
-
-
-def _soft_failure(text: object, name: str) -> Expression:
-    what = f"the soft failure of tool {name!r}"
-    if not isinstance(text, str):
-        raise ToolRefused(f"{what} must be an expression as text, not {shorten(repr(text), 40)}")
-    try:
-        expression = parse(text)
-    except ExpressionError as error:
-        raise ToolRefused(f"{what} is no expression: {error}") from error
-    strange = sorted(expression.names - {"result"})
-    if strange:
-        raise ToolRefused(f"{what} knows only 'result', not {strange[0]!r}")
-    return expression
-
-
-def _approval_need(need: object, name: str) -> ApprovalNeed:
-    if need is True or need is False:
-        return need
-    if need == "each":
-        return "each"
-    raise ToolRefused(
-        f"requires_approval of tool {name!r} is {shorten(repr(need), 40)}; it is True, False or 'each'"
-    )
-
-
-def _result_from(names: object, takes: Schema, name: str) -> tuple[str, ...]:
-    given = (names,) if isinstance(names, str) else names
-    if not isinstance(given, Iterable):
-        raise ToolRefused(
-            f"result_from of tool {name!r} must name an argument, not {shorten(repr(names), 40)}"
-        )
-    known, found = takes.document.get("properties", {}), tuple(given)
-    for each in found:
-        if each not in known:
-            raise ToolRefused(
-                f"tool {name!r} has no argument {shorten(repr(each), 40)} to take its result's type from"
-                + did_you_mean(str(each), known)
-            )
-    return found
-
-
-def _model_calls(most: object, name: str) -> int | None:
-    if most is None:
-        return None
-    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
-        raise ToolRefused(
-            f"model_calls of tool {name!r} is {shorten(repr(most), 40)}; it is a number from 0, or None"
-        )
-    return most
 
 
 def _check_defaults(made: Tool) -> None:
@@ -661,7 +533,7 @@ def _with_safe_text(document: Any) -> Any:
     out = {}
     for key, value in document.items():
         if key in ("title", "description") and isinstance(value, str):
-            out[key] = safe_text(value, _LONGEST_DESCRIPTION)
+            out[key] = safe_text(value, LONGEST_DESCRIPTION)
         else:
             out[key] = value if key in _DATA else _with_safe_text(value)
     return out

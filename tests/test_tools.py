@@ -511,7 +511,16 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: tool(soft_failure="result.")(good), "is no expression"),
     (lambda: tool(soft_failure="reslut == 1")(good), "knows only 'result', not 'reslut'"),
     (lambda: tool(soft_failure=3)(good), "as text"),  # type: ignore[call-overload]
-    (lambda: tool(requires_approval="always")(good), "True, False or 'each'"),  # type: ignore[call-overload]
+    (lambda: tool(requires_approval="always")(good), "True, False, 'each'"),
+    (lambda: tool(requires_approval="args.x >")(good), "is no expression"),
+    (lambda: tool(requires_approval=3)(good), "True, False, 'each'"),  # type: ignore[call-overload]
+    (lambda: tool(level="hihg")(good), "did you mean 'high'"),
+    (lambda: tool(tags=[""])(good), "must be words"),
+    (lambda: tool(cost=-1)(good), "a number from 0"),
+    (lambda: tool(host="https://a.example/x")(good), "without scheme or path"),
+    (lambda: tool(secret_refs=["token"])(good), "which parameter gets which secret"),  # type: ignore[call-overload]
+    (lambda: tool(simulate=3)(good), "must be a function"),  # type: ignore[call-overload]
+    (lambda: tool(undo="a b")(good), "cannot name a tool"),
     (lambda: tool(efect="reads"), "no option 'efect'; did you mean 'effect'"),  # type: ignore[call-overload]
     (lambda: Tool.declare("t", input_schema={"type": "array"}), "must be of type object"),
     (lambda: Tool.declare("t", input_schema={"$ref": "http://x/y"}), "input schema .* leads out"),
