@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel
 from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import Engine, MemoryJournal, Plan, Policies, Retry, Run, Tool, tool
-from foreplan.executor.events import CallSettled, CallStarted, Event, Outcome
+from foreplan.executor.events import CallAdmitted, CallSettled, CallStarted, Event, Outcome
 from foreplan.executor.hands import Result
 from foreplan.executor.state import Call
 
@@ -106,7 +106,7 @@ def test_what_converts_goes_in_as_the_tools_own_types(backend: str, in_thread: b
     run, events = ran(backend, pay, 4)
     assert run.ok
     assert [type(amount).__name__ for amount in seen] == ["Amount"]
-    assert [e.args for e in events if hasattr(e, "args") and hasattr(e, "key")] == [{"amount": {"cents": 4}}]
+    assert [e.args for e in events if isinstance(e, CallAdmitted)] == [{"amount": {"cents": 4}}]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
