@@ -39,6 +39,7 @@ __all__ = [
     "Scope",
     "approval_needed",
     "asks_at_call",
+    "asks_in_dialogue",
     "bind",
     "covers",
     "differences",
@@ -235,6 +236,17 @@ def asks_at_call(step: Step, tool: Tool, *, many: bool = False) -> bool:
     if tool.requires_approval is not True:
         return False
     return many or step.has("each") or step.next is not None or not compile_template(step.args).literal
+
+
+def asks_in_dialogue(tool: Tool, policies: Policies) -> str:
+    """Why a person is asked about a call that no approved plan holds; "" where nobody is."""
+    if tool.requires_approval is not False:
+        return f"{tool.name!r} asks for approval"
+    if policies.approve == "always":
+        return "the policy asks for an approval always"
+    if policies.approve == "acts" and tool.effect is Effect.ACTS:
+        return f"{tool.name!r} acts, and no approved plan holds this call"
+    return ""
 
 
 def covers(scope: str, patch: Patch, registry: Registry, plan: Plan) -> bool:
