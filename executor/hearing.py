@@ -29,7 +29,7 @@ class Keep(NamedTuple):
 def heard_in(dialogue: Dialogue) -> Sequence[Message]:
     """What the model hears in this round."""
     said = dialogue.history if dialogue.heard_instead is None else dialogue.heard_instead
-    return round_messages(said, last=dialogue.last, why=dialogue.over)
+    return round_messages(said, last=dialogue.last, why=dialogue.notice)
 
 
 async def hear(

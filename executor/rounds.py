@@ -128,7 +128,7 @@ def heard(state: State, event: e.ModelAnswered) -> None:
 
 def _with_ids(message: AIMessage, round: int) -> AIMessage:
     """The message with an id of its own for each call: services leave them out, and give one twice."""
-    ids = [call.id for call in (*message.tool_calls, *message.invalid_calls)]
+    ids = [*(call.id for call in message.tool_calls), *(call.id for call in message.invalid_calls)]
     if all(ids) and len(set(ids)) == len(ids):
         return message
     calls = tuple(replace(call, id=f"r{round}c{n}") for n, call in enumerate(message.tool_calls))
@@ -230,18 +230,19 @@ def _too_late() -> Failure:
 
 def _told(dialogue: Dialogue) -> None:
     """Answer every call of the round, in the model's order, and notice what fails again and again."""
-    failing: dict[str, str] = {}
+    failing: dict[str, tuple[str, str]] = {}
     for call, id_, failure in dialogue.asked:
         node = dialogue.frame.nodes[id_] if id_ is not None and dialogue.frame is not None else None
         text, failed = _gave(node, failure)
         _say(dialogue, ToolMessage(text, call.id, name=call.name, failed=failed is not None))
         if failed is not None:
-            failing[_thing(call, failed)] = f"{call.name!r} failed twice in a row: {failed.message}"
+            failing[_thing(call, failed)] = (f"{call.name!r} failed twice in a row", failed.message)
     repeated = [said for thing, said in failing.items() if thing in dialogue.failing]
     dialogue.failing = frozenset(failing)
     dialogue.asked, dialogue.frame = [], None
     if repeated:
-        _give_up(dialogue, repeated[0])
+        dialogue.notice, message = repeated[0]
+        _give_up(dialogue, f"{dialogue.notice}: {message}")
 
 
 def _gave(node: Node | None, failure: Failure | None) -> tuple[str, Failure | None]:

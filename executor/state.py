@@ -331,6 +331,7 @@ class Dialogue:
         "history",
         "max_rounds",
         "must_call",
+        "notice",
         "offered",
         "over",
         "repairs",
@@ -359,6 +360,8 @@ class Dialogue:
         self.failing: frozenset[str] = frozenset()
         self.over = ""
         """Why it ends without the answer that was wanted."""
+        self.notice = ""
+        """The same as the model may hear it: without a word of a tool."""
         self.done = False
         self.value: Any = None
 

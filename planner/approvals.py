@@ -93,6 +93,8 @@ class Approval(Record):
     approved_at: float
     expires_at: float | None = None
     scope: Scope = "none"
+    fallback: bool = False
+    """Whether a model may go on by itself where this plan does not get on."""
     plan: str
     tools: dict[str, Contract]
     policies: dict[str, Any]
@@ -139,6 +141,7 @@ def bind(
     by: str,
     now: float,
     scope: Scope = "none",
+    fallback: bool = False,
     expires_at: float | None = None,
     id: str | None = None,
 ) -> Approval:
@@ -153,6 +156,7 @@ def bind(
             approved_at=now,
             expires_at=expires_at,
             scope=scope,
+            fallback=fallback,
             plan=digest(plan.to_json()),
             tools={name: _contract(registry[name]) for name in tools_of(plan)},
             policies=(policies or Policies()).model_dump(mode="json"),

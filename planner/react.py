@@ -83,7 +83,9 @@ class React:
         if not callable(getattr(self.model, "agenerate", None)):
             raise BadInput(f"a model has a method `agenerate`; {type(self.model).__name__} has none")
 
-    def spec(self, tools: Iterable[str], messages: Iterable[Message], *, answer: Json = None) -> dict[str, Json]:
+    def spec(
+        self, tools: Iterable[str], messages: Iterable[Message], *, answer: Json = None
+    ) -> dict[str, Json]:
         """The loop as plain JSON, as a run records it. `answer` is the schema of the answer where none is set here."""
         wanted = _schema(self.response_format) if self.response_format is not None else answer
         return {
