@@ -137,13 +137,12 @@ class _Walk:
             return [()]
         if schema is False or schema == {"not": {}}:
             return []
-        found = [[(schema,)]]
+        found: list[list[Option]] = [[(schema,)]]
         if "$ref" in schema:
             found.append(self.options(target_of(self.schema.normal.document, schema["$ref"])))
         found += [self.options(part) for part in schema.get("allOf", ())]
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in schema:
-                found.append([option for part in schema[keyword] for option in self.options(part)])
+        for keyword in schema.keys() & {"anyOf", "oneOf"}:
+            found.append(_either(map(self.options, schema[keyword])))
         return _together(found)
 
     def under(self, options: list[Option], key: str) -> list[Option]:

@@ -132,7 +132,10 @@ def test_what_is_read_is_what_was_written(value: Any) -> None:
     assert found == ({"x": value}, ("/x",))
 
 
-@given(st.dictionaries(st.sampled_from([*ORDER["properties"]]), VALUES))
+NAMES = ["ids", "to", "rows", "note", "free", "either", "maybe", "count", "sure", "pair", "both", "chosen"]
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES))
 def test_valid_values_are_never_changed(value: dict[str, Any]) -> None:
     """Decoding is for what does not fit; and it never raises."""
     schema = compile_schema(ORDER, closed=True)
