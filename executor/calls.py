@@ -22,7 +22,7 @@ from ..policies.retry import wait_before
 from ..registry.tools import Tool, result_schema
 from ..registry.values import copy_plain
 from . import events as e
-from .admission import admit, refused
+from .admission import Admission, admit, admit_decoded, refused
 from .budget import affordable, release, reserve
 from .events import Outcome, Path, path_text
 from .replanning import patch_decided
@@ -127,7 +127,14 @@ def _go_on(state: State, active: Active) -> None:
     if active.admitted:
         _perform(state, active)
     else:
-        fields = (active.path, active.tool.name, active.args, active.args_digest, active.key)
+        fields = (
+            active.path,
+            active.tool.name,
+            active.args,
+            active.args_digest,
+            active.key,
+            active.decoded,
+        )
         give(state, active.path, Write(e.CallAdmitted, fields))
 
 
@@ -179,16 +186,16 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
     lane.next += 1
     path = lane.path(index)
     try:
-        args = _resolved(state, lane, index)
+        admission = admit_decoded(state, tool, _resolved(state, lane, index))
     except Settled as settled:
         write_value(state, path, settled.outcome, failure=settled.failure, reason=settled.reason)
         return
-    failure = admit(state, tool, args)
+    args, failure = admission.args, admission.failure
     if failure is None:
         if tool.answered_by == "person":
             _put_question(state, lane, index, tool, args)
         elif affordable(state, tool, path):
-            _approve_or_admit(state, lane, index, tool, args)
+            _approve_or_admit(state, lane, index, tool, admission)
         else:
             lane.next = index
             _free(state, tool.name)
@@ -221,17 +228,17 @@ def _came_out_empty(state: State, lane: Lane, path: Path, args: dict[str, Any]) 
     return bool(source)
 
 
-def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> None:
-    path = lane.path(index)
+def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, admission: Admission) -> None:
+    path, args, decoded = lane.path(index), admission.args, admission.decoded
     data, key = _identity(state, lane, index, tool, args)
     why = _must_ask(state, lane, path, tool, data)
     if why:
-        active = Active(lane, index, tool, args, data, key)
+        active = Active(lane, index, tool, args, data, key, decoded)
         state.calls[path] = active
         _ask(state, "call", active, ("approve", "reject"), {"reason": why})
         return
     reserve(state, tool, path)
-    give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key)))
+    give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key, decoded)))
 
 
 def _identity(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> tuple[str, str]:
@@ -287,7 +294,9 @@ def admitted(state: State, event: e.CallAdmitted) -> None:
     active = state.calls.get(path)
     if active is None:
         lane, index = lane_item(state, path)
-        active = Active(lane, index, state.tools[event.tool], event.args, event.args_digest, event.key)
+        active = Active(
+            lane, index, state.tools[event.tool], event.args, event.args_digest, event.key, event.decoded
+        )
         state.calls[path] = active
     active.admitted = True
     _perform(state, active)

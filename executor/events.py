@@ -101,7 +101,10 @@ class PlanAccepted(NamedTuple):
 
 
 class CallAdmitted(NamedTuple):
-    """A call may be made: arguments resolved and valid, permitted, within budget (one tool call is reserved)."""
+    """A call may be made: arguments resolved and valid, permitted, within budget (one tool call is reserved).
+
+    `decoded`: JSON Pointers to arguments that were JSON as text and are in `args` what the text said.
+    """
 
     seq: int
     at: float
@@ -111,6 +114,7 @@ class CallAdmitted(NamedTuple):
     args: dict[str, Any]
     args_digest: str
     key: str
+    decoded: tuple[str, ...] = ()
 
 
 class CallStarted(NamedTuple):
@@ -337,6 +341,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "policies": Policies.model_validate,
     "outcome": Outcome,
     "path": tuple,
+    "decoded": tuple,
     "options": tuple,
     "hooks": tuple,
     "waiting": tuple,

@@ -291,6 +291,7 @@ class Active:
         "args",
         "args_digest",
         "attempt",
+        "decoded",
         "index",
         "key",
         "lane",
@@ -301,7 +302,14 @@ class Active:
     )
 
     def __init__(
-        self, lane: Lane, index: int, tool: Tool, args: dict[str, Any], args_digest: str, key: str
+        self,
+        lane: Lane,
+        index: int,
+        tool: Tool,
+        args: dict[str, Any],
+        args_digest: str,
+        key: str,
+        decoded: tuple[str, ...] = (),
     ) -> None:
         self.lane = lane
         self.index = index
@@ -310,6 +318,8 @@ class Active:
         self.args = args
         self.args_digest = args_digest
         self.key = key
+        self.decoded = decoded
+        """Where JSON was read out of a text of the arguments."""
         self.attempt = 0
         self.started = False
         self.admitted = False
