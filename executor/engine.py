@@ -55,6 +55,7 @@ from .mind import outstanding, replay
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .state import Call, Perform, State
+from .telling import Listen
 
 __all__ = ["Engine", "read_run"]
 
@@ -72,6 +73,7 @@ class Engine:
     `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
+    `listen(said)` hears what tools say while they work (`ToolContext.progress` and `.note`).
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Engine:
         react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
+        listen: Listen | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
@@ -115,6 +118,7 @@ class Engine:
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
             decide=decide,
             watch=watch,
+            listen=listen,
             clock=clock,
             dice=dice,
             hands=hands,

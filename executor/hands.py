@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -23,11 +24,13 @@ from ..policies.effect import Effect
 from ..policies.expressions import EvaluationError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.policies import Policies
+from ..registry.attempt import Line
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from .events import Outcome
 from .state import Call
+from .telling import Listen, Teller
 from .threads import Job, Threads
 
 __all__ = ["Bound", "Guard", "Hands", "Result", "ToolHands", "cancelled", "failure_of"]
@@ -51,6 +54,7 @@ class Bound(NamedTuple):
     call: Call
     arguments: Arguments
     used: Counter[str]
+    line: Line
 
 
 class Hands(Protocol):
@@ -124,11 +128,13 @@ class ToolHands:
         *,
         threads: Threads | None = None,
         late: Callable[[Call, Result], None] | None = None,
+        listen: Listen | None = None,
     ) -> None:
         self._policies = policies
         self._guard = guard
         self._threads = threads or Threads()
         self._late = late
+        self._listen = listen
         self.threaded = False
         """Whether a sync tool was called: then the loop owes its threads a breath now and then."""
 
@@ -140,8 +146,9 @@ class ToolHands:
     def bind(self, call: Call) -> Bound | Failure:
         """The arguments as the tool's own types; where these refuse them, nothing is begun."""
         used: Counter[str] = Counter()
+        line = Line()
         try:
-            return Bound(call, call.tool.bind(call.args, _context(call, used)), used)
+            return Bound(call, call.tool.bind(call.args, self._context(call, used, line)), used, line)
         except ArgumentsRefused as error:
             return failure_of(error, self._policies)
         except KeyboardInterrupt:
@@ -151,7 +158,10 @@ class ToolHands:
 
     async def make(self, bound: Bound) -> Result:
         """Make the attempt, under the tool's timeout."""
-        call, used = bound.call, bound.used
+        call, used, line = bound.call, bound.used, bound.line
+        if call.timeout is not None:
+            line.deadline = time.time() + call.timeout
+        teller = self._teller(call, line) if self._listen is not None else None
         job = None if call.tool.is_async else self._job(bound)
         scope = anyio.move_on_after(call.timeout)
         value, error = None, None
@@ -164,7 +174,10 @@ class ToolHands:
                 raise
             error = raised
         finally:
+            if teller is not None:
+                teller.over()
             if job is not None and job.abandoned:
+                line.cut = True
                 self._guard.hold(
                     call.tool.name
                 )  # until the thread ends; the caller gives back the call's own
@@ -178,6 +191,27 @@ class ToolHands:
             _let_go(error)
             del error, job
         return ended._replace(usage=dict(used)) if used else ended
+
+    def _context(self, call: Call, used: Counter[str], line: Line) -> ToolContext:
+        return ToolContext(
+            run_id=call.run,
+            path=call.path,
+            attempt=call.attempt,
+            idempotency_key=call.key,
+            principal=call.principal,
+            timeout=call.timeout,
+            model_calls=call.budget.model_calls,
+            count=used.update,
+            tool=call.tool.name,
+            attempts_left=max(0, self._policies.retry.attempts - call.attempt),
+            line=line,
+        )
+
+    def _teller(self, call: Call, line: Line) -> Teller:
+        assert self._listen is not None
+        teller = Teller(self._listen, (call.run, call.path, call.tool.name, call.attempt))
+        line.tell = teller.tell
+        return teller
 
     def _job(self, bound: Bound) -> Job:
         self.threaded = True
@@ -298,19 +332,6 @@ def _asked_for(call: Call) -> Schema | None:
         return None
     document = result_schema(call.tool, call.args)
     return None if document is None else compile_schema(document, closed=True)
-
-
-def _context(call: Call, used: Counter[str]) -> ToolContext:
-    return ToolContext(
-        run_id=call.run,
-        path=call.path,
-        attempt=call.attempt,
-        idempotency_key=call.key,
-        principal=call.principal,
-        timeout=call.timeout,
-        model_calls=call.budget.model_calls,
-        count=used.update,
-    )
 
 
 def _ended(call: Call, failure: Failure) -> Result:

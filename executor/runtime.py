@@ -39,6 +39,7 @@ from .journal import Log
 from .mind import advance
 from .replanning import replan_request
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
+from .telling import Listen
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
@@ -65,6 +66,8 @@ class Host(NamedTuple):
     hooks: Mapping[str, Hook] = {}
     decide: Decide | None = None
     watch: Callable[[Event], None] | None = None
+    listen: Listen | None = None
+    """Hears what tools say while they work."""
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
@@ -94,7 +97,9 @@ class Runtime:
         self._host = host
         self._clock, self._dice = host.clock, host.dice
         self._guard = Guard(state.policies, expired=self._expired)
-        self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
+        self._hands: Hands = host.hands or ToolHands(
+            state.policies, self._guard, late=self._came_late, listen=host.listen
+        )
         self._base = Context()
         self._tasks: TaskGroup | None = None
         self._over = anyio.Event()
