@@ -47,6 +47,15 @@ def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:
     )
 
 
+def secret(tool: Tool, args: dict[str, Any]) -> Failure | None:
+    """Whether someone gives an argument that only the engine fills."""
+    if not tool.secret_refs or tool.secret_refs.keys().isdisjoint(args):
+        return None
+    names = ", ".join(repr(name) for name in tool.secret_refs if name in args)
+    message = f"the engine fills {names} of {tool.name!r} with a secret; leave it out"
+    return Failure(Kind.BAD_ARGS, "secret_argument", message)
+
+
 def promised(tool: Tool, args: dict[str, Any]) -> Failure | None:
     """Whether what the arguments say of the result is a schema, and no hostile one."""
     if not tool.result_from:
@@ -69,7 +78,7 @@ def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
     name = tool.name
     if name not in state.denied:
         state.denied[name] = permission(state, tool)
-    return state.denied[name] or schema(tool, args) or promised(tool, args) or flow(tool, args)
+    return state.denied[name] or secret(tool, args) or schema(tool, args) or promised(tool, args) or flow(tool, args)
 
 
 def refused(decision: str, by: str, reason: str, *, what: str = "this call") -> Failure:
