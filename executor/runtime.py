@@ -100,7 +100,9 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ driving
 
     def write(self, event: Event) -> tuple[Command, ...]:
-        """Append an event, advance, and give what follows. Raises `JournalError`."""
+        """Append an event without the secrets in it, advance, and give what follows. Raises `JournalError`."""
+        if self._safe.scrubber:
+            event = self._safe.clean(event)
         self._log.append(event)
         commands = advance(self.state, event)
         if self._watch is not None:

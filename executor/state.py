@@ -15,6 +15,7 @@ from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Budget, Policies
+from ..policies.secrets import Secret
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .events import DecisionAsked, Event, Outcome, Path, RunClosed
@@ -59,6 +60,8 @@ class Call(NamedTuple):
     """What it may use besides itself: calls of a sub-plan, questions to a model."""
     answers: Mapping[str, dict[str, Any]] = {}
     """What people answered to the questions of a sub-plan, by the ids it gave them."""
+    secrets: Mapping[str, Secret] = {}
+    """What the runtime gives besides, by parameter: no event holds it."""
 
 
 class Write(NamedTuple):
