@@ -81,7 +81,13 @@ def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
     name = tool.name
     if name not in state.denied:
         state.denied[name] = permission(state, tool)
-    return state.denied[name] or secret(tool, args) or schema(tool, args) or promised(tool, args) or flow(tool, args)
+    return (
+        state.denied[name]
+        or secret(tool, args)
+        or schema(tool, args)
+        or promised(tool, args)
+        or flow(tool, args)
+    )
 
 
 class Admission(NamedTuple):

@@ -38,6 +38,7 @@ from .hearing import hear, heard_in, hook_value
 from .journal import Log
 from .mind import advance
 from .replanning import replan_request
+from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
@@ -74,6 +75,8 @@ class Host(NamedTuple):
     """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
+    safe: Safe | None = None
+    """Where tools get their secrets from, and what takes them out of all that is written."""
 
 
 _LOG = logging.getLogger("foreplan")
@@ -102,13 +105,14 @@ class Runtime:
         self._cancelled = False
         self._asking = 0
         self._watch = host.watch
+        self._safe = host.safe
         self._breath = time.perf_counter()
 
     # ------------------------------------------------------------------------------------------ driving
 
     def write(self, event: Event) -> tuple[Command, ...]:
         """Append an event without the secrets in it, advance, and give what follows. Raises `JournalError`."""
-        if self._safe.scrubber:
+        if self._safe is not None and self._safe.scrubber:
             event = self._safe.clean(event)
         self._log.append(event)
         commands = advance(self.state, event)
@@ -243,18 +247,17 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, bind, started, perform, settled. Exactly one terminal record, also on cancel."""
+        """One attempt: enter, secrets, bind, started, perform, settled. One terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
             self._settle_unbegun(call, refusal)
             return
-        perform = self._bound(call)
-        if isinstance(perform, Failure):
-            self._guard.leave(call.tool.name)
-            self._settle_unbegun(call, perform)
-            return
         begun = False
         try:
+            perform = await self._ready(call)
+            if isinstance(perform, Failure):
+                refusal = perform
+                return
             self._record(e.CallStarted(*self.stamp(), call.path, call.attempt))
             if self.problem is not None:
                 return
@@ -269,7 +272,10 @@ class Runtime:
         finally:
             if not begun:
                 self._guard.leave(call.tool.name)
-                self._settle_cancelled(call, begun=False)
+                if refusal is not None:
+                    self._settle_unbegun(call, refusal)
+                else:
+                    self._settle_cancelled(call, begun=False)
         try:
             result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
@@ -283,6 +289,17 @@ class Runtime:
         finally:
             self._guard.leave(call.tool.name)
         self._settle(call, result)
+
+    async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
+        """How the attempt is made, with its secrets in hand; or why it is not begun."""
+        if not call.tool.secret_refs:
+            return self._bound(call)
+        if self._safe is None:
+            return Failure(
+                Kind.PERMISSION, "secret_unavailable", "this run has no vault to take secrets from"
+            )
+        secrets = await self._safe.secrets_for(call.tool)
+        return secrets if isinstance(secrets, Failure) else self._bound(call._replace(secrets=secrets))
 
     def _bound(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
         """How the attempt is made; or why it is not begun: its arguments make no values of the tool's types."""

@@ -1,9 +1,9 @@
 """The secrets of an engine: got for each attempt, given below the recorded arguments, taken out of all that comes back.
 
-    before a run      every secret of its tools is asked for, so that the scrubber knows it before any tool can tell it
-    each attempt      its secrets are asked for anew (they may have changed), after everything that can refuse the call
-    each event        what tools, hooks, models and people said is scrubbed before it is written
-    each log record   of the logger "foreplan" too
+before a run      every secret of its tools is asked for, so that the scrubber knows it before any tool can tell it
+each attempt      its secrets are asked for anew (they may have changed), after everything that can refuse the call
+each event        what tools, hooks, models and people said is scrubbed before it is written
+each log record   of the logger "foreplan" too
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from ..policies.failures import Failure, Kind
 from ..policies.secrets import Scrubber, Secret
 from ..registry.tools import Tool
 from ..registry.vaults import Vault
-from .events import EVENTS, Event
+from .events import EVENTS, Event, ModelAnswered
+from .hands import cancelled
 from .threads import Job, Threads
 
-__all__ = ["Safe", "refs_of"]
+__all__ = ["Safe", "holding", "refs_of"]
 
 
 class _Unavailable(Exception):
@@ -73,19 +74,19 @@ class Safe:
 
     async def _secret(self, ref: str) -> Secret:
         """The secret of this name, which the scrubber knows from now on. Raises `_Unavailable`."""
-        said: Any = None
-        with anyio.move_on_after(self._seconds) as scope:
+        with anyio.move_on_after(self._seconds):
             try:
                 said = await self._said(ref)
                 secret = Secret(said.reveal() if isinstance(said, Secret) else said, ref)
             except (SecretMissing, SecretRefused) as error:
                 raise _Unavailable(str(error)) from None
-            except Exception as error:
+            except BaseException as error:
+                if cancelled() or isinstance(error, KeyboardInterrupt):
+                    raise
                 raise _Unavailable(f"looking it up raised {type(error).__name__}") from None
             self.scrubber.add(secret)
             _filter_log(self.scrubber)
             return secret
-        assert scope.cancel_called
         raise _Unavailable(f"looking it up took more than {self._seconds:g} s")
 
     async def _said(self, ref: str) -> Any:
@@ -98,12 +99,36 @@ class Safe:
 
     def clean(self, event: Event) -> Event:
         """The event without secrets: the same where it holds none."""
-        names = _SAID.get(type(event), ())
-        said = [_plain(getattr(event, name)) for name in names]
+        if isinstance(event, ModelAnswered) and event.patch is not None:
+            event = self._without_secret(event, event.patch)
+        names = _SAID[type(event)]
+        given = [getattr(event, name) for name in names]
+        said = [_parts(value) for value in given]
         found = self.scrubber.scrub(said)
         if found is said:
             return event
-        return event._replace(**{n: _made(n, value) for n, value in zip(names, found, strict=True)})
+        made = map(_made, given, found)
+        return event._replace(**dict(zip(names, made, strict=True)))
+
+    def _without_secret(self, event: ModelAnswered, patch: Patch) -> ModelAnswered:
+        """A patch that holds a secret is no answer, as a plan that does is none."""
+        names = self.scrubber.names_in(patch.to_json())
+        if not names:
+            return event
+        return event._replace(
+            patch=None, failure=Failure(Kind.BAD_ARGS, "holds_secret", holding("the patch", names))
+        )
+
+    def expect_none(self, what: str, value: Any) -> None:
+        """Raises `BadInput` where something handed in, called `what`, holds a secret: it would be written down."""
+        names = self.scrubber.names_in(value) if self.scrubber else []
+        if names:
+            raise BadInput(holding(what, names))
+
+
+def holding(what: str, names: list[str]) -> str:
+    """The sentence about something that holds secrets."""
+    return f"{what} holds the secret {', '.join(map(repr, names))}; leave it out, tools get it by secret_refs"
 
 
 def refs_of(tools: Iterable[Tool]) -> list[str]:
@@ -120,30 +145,38 @@ def _lost(job: Job) -> None:
     """Nobody waits for this answer any more."""
 
 
-# --- What of an event others than foreplan have said, and how it is read and made again.
+# --- What of an event others than foreplan have said.
 
 _WORDS = frozenset(
-    {"by", "cannot_plan", "choice", "failure", "findings", "message", "note", "output", "patch", "question"}
-    | {"questions", "reason", "text", "usage", "value"}
+    {
+        "by",
+        "cannot_plan",
+        "failure",
+        "findings",
+        "message",
+        "note",
+        "output",
+        "question",
+        "questions",
+        "reason",
+    }
+    | {"text", "usage", "value"}
 )
-_SAID: dict[type[Event], tuple[str, ...]] = {
-    kind: tuple(name for name in kind._fields if name in _WORDS) for kind in EVENTS.values()
-}
-"""Arguments are not among them: they are made of inputs and plans, which are refused if they hold a secret, and of this."""
+_SAID = {kind: tuple(name for name in kind._fields if name in _WORDS) for kind in EVENTS.values()}
+"""Arguments are not among them: they are made of these, and of plans and inputs that hold no secret."""
+_TOLD = ("code", "message", "hint", "exception", "host", "details")
+"""What of a failure is text of others."""
 
 
-def _plain(value: Any) -> Any:
-    return value.to_json() if isinstance(value, Failure | Patch) else value
+def _parts(value: Any) -> Any:
+    return [getattr(value, name) for name in _TOLD] if isinstance(value, Failure) else value
 
 
-def _made(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if name == "failure":
-        return Failure.from_json(value)
-    if name == "patch":
-        return Patch.model_validate(value)
-    return tuple(value) if name in ("findings", "questions") else value
+def _made(given: Any, found: Any) -> Any:
+    """What was found in the place of what was given."""
+    if isinstance(given, Failure):
+        return given._replace(**dict(zip(_TOLD, found, strict=True)))
+    return tuple(found) if isinstance(given, tuple) else found
 
 
 # --- The log. One filter for all engines: it knows the scrubbers of those that are alive.
@@ -156,11 +189,11 @@ class _Clean(logging.Filter):
     """Takes secrets out of a record: its message, what it was given, the text of its exception."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and not record.exc_text:
-            record.exc_text = logging.Formatter().formatException(record.exc_info)
         said = {name: text for name, text in vars(record).items() if isinstance(text, str)}
         said["msg"] = record.getMessage()
-        found: dict[str, Any] = said
+        if record.exc_info and not record.exc_text:
+            said["exc_text"] = logging.Formatter().formatException(record.exc_info)
+        found = said
         for scrubber in list(_SCRUBBERS):
             found = scrubber.scrub(found)
         if found is not said:
