@@ -346,14 +346,18 @@ def _readings(text: str, spaced: bool) -> Iterator[str]:
     return iter(seen)
 
 
+_SLASHES = r"\\{1,8}"
+"""A backslash, in JSON in JSON in JSON too."""
+
+
 def _any_way(sign: str) -> str:
     """A pattern for one character as it is, percent-encoded, or escaped as JSON and Python do it."""
     code = ord(sign)
     ways = ["".join(f"%(?i:{byte:02x})" for byte in sign.encode())]
-    ways += ["".join(rf"\\u(?i:{unit:04x})" for unit in _units(code))]
-    ways += [rf"\\x(?i:{code:02x})"] if code < 256 else []
-    ways += [rf"\\{short}" for short, meant in _SHORT.items() if meant == sign]
-    ways += [r"\\" + re.escape(sign)] if sign in "\"'/\\" else []
+    ways += ["".join(f"{_SLASHES}u(?i:{unit:04x})" for unit in _units(code))]
+    ways += [f"{_SLASHES}x(?i:{code:02x})"] if code < 256 else []
+    ways += [f"{_SLASHES}{short}" for short, meant in _SHORT.items() if meant == sign]
+    ways += [_SLASHES + (re.escape(sign) if sign != "\\" else "")] if sign in "\"'/\\" else []
     ways += [r"\+"] if sign == " " else []
     return f"(?:{'|'.join([*ways, re.escape(sign)])})"
 
