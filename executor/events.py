@@ -70,7 +70,8 @@ class Outcome(StrEnum):
 class RunOpened(NamedTuple):
     """A run exists. `contracts` holds what each tool promised, by name; `approval` is the approval's document.
 
-    `parent` is the run in which this one is a call of a sub-plan.
+    `parent` is the run in which this one is a call of a sub-plan. `spent` is what making the plan has used of the
+    budget: `model_calls`, `tokens`, `cost`. `planner_calls` is how many model calls one question to the planner is.
     """
 
     seq: int
@@ -85,6 +86,8 @@ class RunOpened(NamedTuple):
     planner: bool = False
     hooks: tuple[str, ...] = ()
     parent: str = ""
+    spent: dict[str, Any] | None = None
+    planner_calls: int = 1
 
 
 class PlanAccepted(NamedTuple):
@@ -98,7 +101,7 @@ class PlanAccepted(NamedTuple):
 
 
 class CallAdmitted(NamedTuple):
-    """A call may be made: arguments resolved and valid, permitted, within budget (one tool call is reserved)."""
+    """A call may be made: arguments resolved and valid, permitted, within budget (what it needs is reserved)."""
 
     seq: int
     at: float
@@ -121,7 +124,8 @@ class CallStarted(NamedTuple):
 
 
 class CallSettled(NamedTuple):
-    """One attempt ended; `attempt` 0 is a call that was refused before it could begin. `usage` is what it counted.
+    """One attempt ended; `attempt` 0 is a call that was refused before it could begin. `usage` is what it counted:
+    `model_calls`, `input_tokens`, `output_tokens`, `cost`; of a sub-plan, what its run used.
 
     `questions`: a sub-plan was put aside (`cancelled`) until people have answered what it asks.
     """
@@ -135,7 +139,7 @@ class CallSettled(NamedTuple):
     value: Any = None
     failure: Failure | None = None
     args: dict[str, Any] | None = None
-    usage: dict[str, int] | None = None
+    usage: dict[str, Any] | None = None
     questions: tuple[dict[str, Any], ...] = ()
 
 
@@ -212,7 +216,7 @@ class ModelAnswered(NamedTuple):
     findings: tuple[dict[str, Any], ...] = ()
     failure: Failure | None = None
     text: str = ""
-    usage: dict[str, int] | None = None
+    usage: dict[str, Any] | None = None
 
 
 class PatchAccepted(NamedTuple):
@@ -246,12 +250,13 @@ class RunPaused(NamedTuple):
 
 
 class RunResumed(NamedTuple):
-    """A process takes the run up again."""
+    """A process takes the run up again. `seconds`: of a sub-plan, what its caller has left of its time."""
 
     seq: int
     at: float
     dice: float
     principal: Principal
+    seconds: float | None = None
 
 
 class RunClosed(NamedTuple):

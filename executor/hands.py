@@ -38,8 +38,8 @@ class Result(NamedTuple):
     outcome: Outcome
     value: Any = None
     failure: Failure | None = None
-    usage: dict[str, int] | None = None
-    """What the attempt counted: `model_calls`, tokens."""
+    usage: dict[str, Any] | None = None
+    """What the attempt counted: `model_calls`, `input_tokens`, `output_tokens`, `cost`."""
     questions: tuple[dict[str, Any], ...] = ()
     """What a sub-plan asks people before it goes on."""
 
