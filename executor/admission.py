@@ -17,7 +17,7 @@ from ..registry.schema import Problem
 from ..registry.tools import Tool, result_schema
 from .state import State
 
-__all__ = ["admit", "interrupted", "refused"]
+__all__ = ["admit", "interrupted", "out_of_time", "refused"]
 
 
 def permission(state: State, tool: Tool) -> Failure | None:
@@ -86,6 +86,12 @@ def interrupted() -> Failure:
         "the process ended while this call was under way",
         happened=Happened.MAYBE,
     )
+
+
+def out_of_time() -> Failure:
+    """Why an attempt was not begun that waited until the run's time was over; the run stops."""
+    message = "the seconds of the budget are over, so nothing more is begun"
+    return Failure(Kind.TIMEOUT, "out_of_time", message)
 
 
 def _sentence(problems: list[Problem]) -> str:

@@ -32,6 +32,7 @@ from .state import Active, Held, Lane, Sleep, State
 __all__ = [
     "Left",
     "Used",
+    "add",
     "add_usage",
     "affordable",
     "answered",
@@ -39,13 +40,16 @@ __all__ = [
     "bound_text",
     "charge_question",
     "in_time",
+    "is_amount",
     "left",
     "open_account",
-    "planner_short_of",
     "plain_usage",
+    "planner_short_of",
     "question_short_of",
+    "reach",
     "reserve",
     "run_out",
+    "seconds_left",
     "seconds_used",
     "settle_up",
     "used",
@@ -92,6 +96,12 @@ class Left(NamedTuple):
 def seconds_used(state: State) -> float:
     """Seconds since the run was opened, as of its last event, without those in which it only waited or was paused."""
     return state.at - state.opened_at - state.away
+
+
+def seconds_left(state: State, now: float) -> float | None:
+    """Seconds until nothing more begins, at a moment in which the run is under way; None without a bound."""
+    most = state.policies.budget.seconds
+    return None if most is None else most - (now - state.opened_at - state.away)
 
 
 def used(state: State) -> Used:
@@ -209,12 +219,16 @@ def _short_of(state: State, tool: Tool, path: Path) -> str:
 def _short_of_amounts(state: State, tool: Tool) -> str:
     """Tokens and cost: of those who state it, and of those who were seen to use it."""
     budget = state.policies.budget
-    if budget.tokens is not None and state.tokens >= budget.tokens:
-        if tool.model_calls != 0 or (tool.name, "tokens") in state.seen_using:
-            return "tokens"
+    asks = tool.model_calls != 0 or (tool.name, "tokens") in state.seen_using
+    if asks and budget.tokens is not None and state.tokens >= budget.tokens:
+        return "tokens"
     if budget.cost is not None:
         remains = _plus(exact(budget.cost), -state.cost)
-        if remains < exact(tool.cost) if tool.cost else remains <= 0 and (tool.name, "cost") in state.seen_using:
+        if (
+            remains < exact(tool.cost)
+            if tool.cost
+            else remains <= 0 and (tool.name, "cost") in state.seen_using
+        ):
             return "cost"
     return ""
 
@@ -225,7 +239,10 @@ def _held_for_plan(state: State, tool: Tool) -> str:
     gone = [
         budget.tokens is not None and tool.model_calls != 0 and state.tokens >= budget.tokens and "tokens",
         budget.cost is not None and state.cost >= exact(budget.cost) and "cost",
-        *(name in budget.tools and state.called[name] >= budget.tools[name] and f"tools.{name}" for name in reach(tool)),
+        *(
+            name in budget.tools and state.called[name] >= budget.tools[name] and f"tools.{name}"
+            for name in reach(tool)
+        ),
     ]
     return next((bound for bound in gone if bound and _is_held(state, bound)), "")
 
@@ -383,7 +400,11 @@ def _stop_with_child(state: State, held: Held, failure: Failure | None) -> None:
     bound = ((failure.details if failure is not None else None) or {}).get("bound")
     if not bound or (not bound.startswith("tools.") and getattr(state.policies.budget, bound, None) is None):
         return
-    own = {"tool_calls": held.tool.tool_calls, "model_calls": held.tool.model_calls, "cost": held.tool.cost or None}
+    own = {
+        "tool_calls": held.tool.tool_calls,
+        "model_calls": held.tool.model_calls,
+        "cost": held.tool.cost or None,
+    }
     if own.get(bound) is None or own[bound] != getattr(held.slice, bound):
         run_out(state, bound)
 
@@ -449,11 +470,10 @@ def add_usage(so_far: Used, usage: Mapping[str, Any] | None, *, asks: int) -> Us
     counted = usage or {}
     asked = _whole(counted, "model_calls")
     tokens = (_whole(counted, "input_tokens") or 0) + (_whole(counted, "output_tokens") or 0)
-    cost = _plus(exact(so_far.cost), exact(_number_in(counted, "cost") or 0))
     return so_far._replace(
         model_calls=so_far.model_calls + (asks if asked is None else asked),
         tokens=so_far.tokens + tokens,
-        cost=_number(cost),
+        cost=add(so_far.cost, _number_in(counted, "cost") or 0),
     )
 
 
@@ -461,6 +481,11 @@ def add_usage(so_far: Used, usage: Mapping[str, Any] | None, *, asks: int) -> Us
 
 _EXACT = Context(prec=60)
 """Our own: a tool may have changed the one of its thread."""
+
+
+def add(a: float, b: float) -> float:
+    """The sum of two costs as people do it: 0.1 + 0.2 is 0.3."""
+    return _number(_plus(exact(a), exact(b)))
 
 
 def exact(number: float) -> Decimal:
@@ -483,8 +508,9 @@ def plain_usage(usage: object) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = {}
     for name, value in usage.items():
-        if isinstance(name, str) and is_amount(name, value):
-            found[name] = value
+        whole = int(value) if isinstance(value, float) and value.is_integer() and name != "cost" else value
+        if isinstance(name, str) and is_amount(name, whole):
+            found[name] = whole
     return found or None
 
 
@@ -502,4 +528,4 @@ def _whole(counted: Mapping[str, Any], name: str) -> int | None:
 
 def _number_in(counted: Mapping[str, Any], name: str) -> float | None:
     value = counted.get(name)
-    return value if is_amount(name, value) else None  # type: ignore[return-value]
+    return value if is_amount(name, value) else None

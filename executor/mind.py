@@ -34,7 +34,14 @@ from .calls import (
 )
 from .events import Event, Outcome
 from .program import compile_plan
-from .replanning import asked_again, consider_replan, hook_answered, model_answered, patch_accepted, patch_refused
+from .replanning import (
+    asked_again,
+    consider_replan,
+    hook_answered,
+    model_answered,
+    patch_accepted,
+    patch_refused,
+)
 from .state import Command, Frame, Node, StaleState, State, Write
 from .steps import begin, enter_ready, give, take_back
 

@@ -115,9 +115,9 @@ class Run:
     waiting: tuple[DecisionAsked, ...] = ()
     tool_calls: int = 0
     model_calls: int = 0
-    used: Used = Used()
+    used: Used = field(default_factory=Used)
     """What it has used up of its budget, making the plan, re-plans and sub-plans included."""
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     replans: int = 0
     parent: str = ""
     """The run in which this one is the call of a sub-plan."""
