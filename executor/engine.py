@@ -119,7 +119,7 @@ class Engine:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
         request = PlanRequest(
             goal=goal,
-            tools=self.registry.only(permitted=self.principal),
+            tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
             inputs=dict(inputs) if inputs is not None else None,
         )
         for _ in range(self.policies.max_repairs + 1):
