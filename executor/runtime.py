@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
@@ -231,12 +232,15 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, started, perform, settled. Exactly one terminal record, also on cancel."""
+        """One attempt: enter, bind, started, perform, settled. Exactly one terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
-            self._settle(
-                call, Result(Outcome.FAILED, None, refusal, _UNUSED if call.budget != Budget() else None)
-            )
+            self._settle_unbegun(call, refusal)
+            return
+        perform = self._bound(call)
+        if isinstance(perform, Failure):
+            self._guard.leave(call.tool.name)
+            self._settle_unbegun(call, perform)
             return
         begun = False
         try:
@@ -256,7 +260,7 @@ class Runtime:
                 self._guard.leave(call.tool.name)
                 self._settle_cancelled(call, begun=False)
         try:
-            result = await self._performed(call)
+            result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
             self._fail(error)
             return
@@ -269,10 +273,19 @@ class Runtime:
             self._guard.leave(call.tool.name)
         self._settle(call, result)
 
-    async def _performed(self, call: Call) -> Result:
+    def _bound(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
+        """How the attempt is made; or why it is not begun: its arguments make no values of the tool's types."""
         if call.tool.answered_by == "plan" and self._host.child is not None:
-            return await self._host.child(call, self.state)
-        return await self._hands.perform(call)
+            return partial(self._host.child, call, self.state)
+        if not isinstance(self._hands, ToolHands):
+            return partial(self._hands.perform, call)
+        bound = self._hands.bind(call)
+        return bound if isinstance(bound, Failure) else partial(self._hands.make, bound)
+
+    def _settle_unbegun(self, call: Call, failure: Failure) -> None:
+        """An attempt that was refused before it began."""
+        unused = _UNUSED if call.budget != Budget() else None
+        self._settle(call, Result(Outcome.FAILED, None, failure, unused))
 
     def _broken(self, call: Call, error: BaseException) -> Result:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""

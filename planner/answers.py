@@ -50,7 +50,7 @@ class AnswerUnreadable(PlanUnreadable):
     """A model's answer that is no plan or patch: `findings` say why, `text` is what it said, `usage` what it cost."""
 
     def __init__(
-        self, findings: Collection[Finding], *, text: str = "", usage: Mapping[str, int] | None = None
+        self, findings: Collection[Finding], *, text: str = "", usage: Mapping[str, float] | None = None
     ) -> None:
         super().__init__(findings)
         self.text = text
@@ -60,7 +60,7 @@ class AnswerUnreadable(PlanUnreadable):
 class ModelDeclined(CannotPlan):
     """A model's answer `{"cannot_plan": reason}`, with its text and what it cost."""
 
-    def __init__(self, reason: str, *, text: str = "", usage: Mapping[str, int] | None = None) -> None:
+    def __init__(self, reason: str, *, text: str = "", usage: Mapping[str, float] | None = None) -> None:
         super().__init__(reason)
         self.text = text
         self.usage = dict(usage) if usage is not None else None
@@ -111,7 +111,7 @@ def tidy_name(name: str, names: Collection[str]) -> str:
     return fits.pop() if len(fits) == 1 else name
 
 
-def _usage(message: AIMessage) -> dict[str, int] | None:
+def _usage(message: AIMessage) -> dict[str, float] | None:
     return dict(message.usage) if message.usage is not None else None
 
 

@@ -202,7 +202,7 @@ class Proposal(NamedTuple):
 
     document: Plan | Patch
     text: str = ""
-    usage: dict[str, int] | None = None
+    usage: dict[str, float] | None = None
 
 
 def for_model(failure: Failure, *, show_tool_text: bool = False) -> dict[str, Any]:
