@@ -30,9 +30,7 @@ def permission(principal: Principal, policies: Policies, tool: Tool) -> Failure 
     why = may_not(principal, tool.permissions, policies.roles)
     if not why:
         return None
-    return Failure(
-        Kind.PERMISSION, "not_permitted", f"{principal.id!r} may not call {tool.name!r}: {why}"
-    )
+    return Failure(Kind.PERMISSION, "not_permitted", f"{principal.id!r} may not call {tool.name!r}: {why}")
 
 
 def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:

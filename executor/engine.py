@@ -12,6 +12,7 @@ Every async method has a blocking twin for programs without an event loop.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import random
 import secrets
@@ -37,7 +38,7 @@ from ..planner.subplans import Subplan
 from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
-from ..policies.text import did_you_mean
+from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
@@ -66,6 +67,13 @@ class Engine:
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
     """
 
+    def __new__(cls, *given: Any, **options: Any) -> Engine:
+        """Refuse an option that does not exist, with the nearest one that does."""
+        for name in options.keys() - _OPTIONS if cls is Engine else ():
+            guess = did_you_mean(name, _OPTIONS) or f"; there are {', '.join(sorted(_OPTIONS))}"
+            raise BadInput(f"an engine has no option {name!r}{guess}")
+        return super().__new__(cls)
+
     def __init__(
         self,
         registry: Registry | Iterable[Tool],
@@ -86,6 +94,8 @@ class Engine:
         self.policies = Policies() if policies is None else policies
         expect(Policies, self.policies, "the policies")
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
+        _check_host(planner, hands, clock=clock, dice=dice, decide=decide, watch=watch)
+        _check_host(None, None, on_failure=on_failure, on_replan=on_replan)
         self.principal = self.policies.roles.grant(principal)
         self.journal = _journal(journal)
         hooks = {"on_failure": on_failure, "on_replan": on_replan}
@@ -373,6 +383,9 @@ class Engine:
             dice=self._host.dice,
             hands=self._host.hands,
         )
+        child.principal = (
+            call.principal
+        )  # granted already, by the roles of today and not those that were recorded
         child._live = self._live
         return await child._as_child(subplan.plan, call, state.approval)
 
@@ -421,6 +434,21 @@ class Engine:
             del self._live[run]
         runtime.release()
         return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
+
+
+_OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
+
+
+def _check_host(planner: object, hands: object, **functions: object) -> None:
+    """Raises `BadInput` for what the host cannot mean: it must show here, not when a run first needs it."""
+    for what, value, methods in (("planner", planner, ("plan", "replan")), ("hands", hands, ("perform",))):
+        missing = [name for name in methods if value is not None and not callable(getattr(value, name, None))]
+        if missing:
+            said = f"{what}={shorten(repr(value), 60)} is no {what}: it has no method `{missing[0]}`"
+            raise BadInput(said + "; FunctionPlanner makes one of two functions" * (what == "planner"))
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise BadInput(f"{name} must be a function, not {shorten(repr(function), 60)}")
 
 
 def _check_names(policies: Policies, registry: Registry) -> None:

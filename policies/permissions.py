@@ -56,13 +56,14 @@ class Roles(RootModel[dict[str, tuple[str, ...]]]):
     root: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     def __init__(self, roles: Mapping[str, Iterable[str]] | None = None, /) -> None:
+        said: Any = roles or {}
         try:
-            super().__init__(dict(roles or {}))
+            super().__init__(dict(said))
         except ValidationError as error:
             raise refusal(error, Roles) from None
         except (TypeError, ValueError):
-            said = "Roles say what each role may do, like Roles({'agent': ['crm:*']})"
-            raise BadInput(f"{said}, not {shorten(repr(roles), 60)}") from None
+            wanted = "Roles say what each role may do, like Roles({'agent': ['crm:*']})"
+            raise BadInput(f"{wanted}, not {shorten(repr(roles), 60)}") from None
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
