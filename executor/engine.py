@@ -128,7 +128,6 @@ class Engine:
             dice=dice,
             hands=hands,
             model=react.model if react is not None else None,
-            child=self._perform_child,
         )
         self._live: dict[str, Runtime] = {}
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
@@ -245,7 +244,7 @@ class Engine:
         with _held(log):
             state = State(self.registry)
             state.policies = self.policies
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             runtime.write(self._opening(runtime, plan, settled, approval, log.run))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
@@ -263,7 +262,7 @@ class Engine:
         log = self.journal.create(run_id or _new_id(self._host.clock()))
         with _held(log):
             state = State(self.registry)
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             opening = self._opening(runtime, None, {}, None, log.run)._replace(agent=spec)
             return await self._drive(runtime, runtime.write(opening))
 
@@ -278,7 +277,7 @@ class Engine:
         log = self.journal.reopen(run_id)
         with _held(log):
             state = self._restore(run_id)
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
 
     def cancel(self, run_id: str) -> None:
@@ -303,7 +302,7 @@ class Engine:
             state = _recorded(self.journal, run_id)
             if state.closed is not None:
                 raise _is_closed(run_id, state.closed)
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             runtime.write(
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
@@ -444,6 +443,10 @@ class Engine:
             raise _is_closed(run_id, state.closed)
         return state
 
+    def _runtime(self, state: State, log: Log) -> Runtime:
+        """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
+        return Runtime(state, log, self._host._replace(child=self._perform_child))
+
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
         subplan = call.tool.function
@@ -474,7 +477,7 @@ class Engine:
         with _held(log):
             if not events:
                 state.policies = self.policies
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             if len(events) >= 2:
                 commands = self._taken_up(runtime, answers_for(state, call))
             else:
