@@ -437,32 +437,34 @@ def planner_short_of(budget: Budget, used: Used, *, asks: int, costs: bool) -> s
     return ""
 
 
-def question_short_of(state: State) -> str:
-    """The bound that forbids another question to the planner; "" if none does."""
-    costs = (_PLANNER, "cost") in state.seen_using
-    return planner_short_of(state.policies.budget, used(state), asks=state.planner_calls, costs=costs)
+def question_short_of(state: State, asks: int) -> str:
+    """The bound that forbids another question to the planner, or to the model of a dialogue; "" if none does."""
+    if not state.bounded:
+        return ""
+    costs = (_ASKED, "cost") in state.seen_using
+    return planner_short_of(state.policies.budget, used(state), asks=asks, costs=costs)
 
 
-def charge_question(state: State) -> None:
-    """The planner is asked."""
-    state.model_calls += state.planner_calls
+def charge_question(state: State, asks: int) -> None:
+    """It is asked, which is so many model calls."""
+    state.model_calls += asks
 
 
-def answered(state: State, usage: Mapping[str, Any] | None) -> None:
-    """The planner answered: what it counted is charged."""
+def answered(state: State, usage: Mapping[str, Any] | None, asks: int) -> None:
+    """It answered: what it counted is charged."""
     counted = usage or {}
     asked = _whole(counted, "model_calls")
     if asked is not None:
-        state.model_calls += asked - state.planner_calls
-    _add_tokens(state, _PLANNER, counted)
+        state.model_calls += asked - asks
+    _add_tokens(state, _ASKED, counted)
     cost = _number_in(counted, "cost")
     if cost:
         state.cost = _plus(state.cost, exact(cost))
-        state.seen_using.add((_PLANNER, "cost"))
+        state.seen_using.add((_ASKED, "cost"))
 
 
-_PLANNER = ""
-"""Stands for the planner among the names of tools."""
+_ASKED = ""
+"""Stands for the planner and the model of a dialogue among the names of tools."""
 
 
 def add_usage(so_far: Used, usage: Mapping[str, Any] | None, *, asks: int) -> Used:

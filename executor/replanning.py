@@ -14,6 +14,7 @@ from ..planner.checking import check
 from ..planner.findings import Finding
 from ..planner.patches import PatchDoesNotFit, apply_patch
 from ..planner.plan import Patch, Plan
+from ..planner.react import compact, shown, told_failure
 from ..planner.requests import ReplanRequest, StepFailure, StepOutcome
 from ..planner.reviewing import diff
 from ..planner.shapes import shape_of, words_of
@@ -26,14 +27,15 @@ from .program import compile_plan
 from .state import Consult, Lane, Node, Replan, State, Write
 
 __all__ = [
-    "asked_again",
     "consider_replan",
     "hook_answered",
     "model_answered",
     "patch_accepted",
     "patch_decided",
     "patch_refused",
+    "planner_asked_again",
     "replan_request",
+    "so_far",
 ]
 
 _ITEMS = 50
@@ -63,7 +65,7 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
     return ReplanRequest(
         goal=state.plan.goal,
         plan=state.plan,
-        tools=state.registry.only(permitted=state.principal),
+        tools=state.registry.only(permitted=state.principal, max_level=state.policies.max_level),
         failures=failures,
         outcomes=tuple(_outcome(state, node, known) for node in state.nodes.values()),
         not_again=tuple(
@@ -80,6 +82,19 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         notes=tuple(state.notes),
         show_tool_text=state.policies.show_tool_text,
     )
+
+
+def so_far(state: State) -> str:
+    """What a model is told that takes over from a plan: the goal, the results so far, what failed."""
+    results = {id_: shown(node.value) for id_, node in state.nodes.items() if node.outcome is Outcome.OK}
+    failures = [
+        {"step": failure.step, "tool": failure.tool, "args": failure.args, **told_failure(failure.failure)}
+        for node in _troubled(state)
+        for failure in _failures(node)
+    ]
+    unsettled = [id_ for id_, node in state.nodes.items() if node.outcome is Outcome.BLOCKED]
+    told = {"results": results, "failures": failures[:_ITEMS], "not_done": unsettled}
+    return f"Goal: {state.plan.goal}\nA plan for it ran as far as it could. Results, failures and what was not done:\n{compact(told)}"
 
 
 def hook_answered(state: State, event: e.HookAnswered) -> None:
@@ -103,7 +118,7 @@ def model_answered(state: State, event: e.ModelAnswered) -> None:
     """The planner's answer: a patch to check, a "cannot", text that is no patch, or no answer at all."""
     del state.open["replan"]
     state.answer = event.text
-    answered(state, event.usage)
+    answered(state, event.usage, state.planner_calls)
     if event.failure is not None:
         state.gave_up = f"the planner failed: {event.failure.message}"
     elif event.patch is not None:
@@ -181,18 +196,17 @@ def _begin(state: State) -> None:
 
 
 def _ask_planner(state: State, command: Replan) -> None:
-    charge_question(state)
+    charge_question(state, state.planner_calls)
     _give(state, "replan", command)
 
 
-def asked_again(state: State) -> None:
+def planner_asked_again(state: State) -> None:
     """A process takes the run up: a question to the planner that was lost is asked once more, and charged once more."""
-    if "replan" not in state.open:
-        return
-    if _within_budget(state):
-        charge_question(state)
-    else:
-        del state.open["replan"]
+    if "replan" in state.open:
+        if _within_budget(state):
+            charge_question(state, state.planner_calls)
+        else:
+            del state.open["replan"]
 
 
 def _judge(state: State, patch: Patch) -> None:
@@ -284,7 +298,7 @@ def _settled_ids(state: State) -> set[str]:
 
 def _within_budget(state: State) -> bool:
     """Whether the planner may be asked (once more)."""
-    short = question_short_of(state)
+    short = question_short_of(state, state.planner_calls)
     if short:
         state.gave_up = f"the budget of {bound_text(state.policies.budget, short)} is used up"
     return not short

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..planner.models.messages import Message
 from ..planner.plan import Plan
 from ..policies.failures import Failure
 from ..policies.policies import Budget
@@ -13,6 +14,7 @@ from ..policies.text import count
 from ..registry.values import copy_plain
 from .budget import Left, Used, left, used
 from .events import DecisionAsked, Outcome, Path, RunState, path_text
+from .rounds import unanswered
 from .state import Frame, Lane, Node, State
 
 __all__ = ["ItemResult", "Run", "StepResult", "run_of"]
@@ -119,6 +121,8 @@ class Run:
     """What it has used up of its budget, making the plan, re-plans and sub-plans included."""
     budget: Budget = field(default_factory=Budget)
     replans: int = 0
+    messages: tuple[Message, ...] = ()
+    """What was said in a dialogue; every call in it is answered, also where the run was cut short."""
     parent: str = ""
     """The run in which this one is the call of a sub-plan."""
 
@@ -168,6 +172,7 @@ class Run:
             "left": self.left.to_json(),
             **({"unfinished": list(self.unfinished)} if self.state == "stopped" else {}),
             "replans": self.replans,
+            **({"messages": [m.to_json() for m in self.messages]} if self.messages else {}),
             **({"parent": self.parent} if self.parent else {}),
         }
 
@@ -193,8 +198,14 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         used=used(state),
         budget=state.policies.budget,
         replans=state.replans,
+        messages=_messages(state),
         parent=state.parent,
     )
+
+
+def _messages(state: State) -> tuple[Message, ...]:
+    dialogue = state.dialogue
+    return (*dialogue.history, *unanswered(dialogue)) if dialogue is not None else ()
 
 
 def _standing(state: State) -> tuple[RunState, str, str]:
