@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .policies.permissions import Principal
     from .policies.policies import Budget, Limits, Policies
     from .policies.retry import Retry
+    from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.tools import Tool, ToolContext, tool
@@ -63,6 +64,7 @@ __all__ = [
     "as_tool",
     "ask",
     "check",
+    "code_tool",
     "diff",
     "extract_with",
     "review",
@@ -89,6 +91,7 @@ _HOMES = {
     "policies.permissions": ("Principal",),
     "policies.policies": ("Budget", "Limits", "Policies"),
     "policies.retry": ("Retry",),
+    "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
