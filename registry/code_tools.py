@@ -244,11 +244,14 @@ def _paths(read_only: object, name: str) -> tuple[str, ...]:
     """The paths that code may read, each as it really is, so that no link leads elsewhere later."""
     if isinstance(read_only, str | bytes) or not isinstance(read_only, Iterable):
         raise ToolRefused(f"read_only of code tool {name!r} must be a list of paths")
-    return tuple(_path(path, name) for path in read_only)
+    try:
+        return tuple(_path(path, name) for path in read_only)
+    except (TypeError, ValueError):
+        raise ToolRefused(f"read_only of code tool {name!r} holds what is no path") from None
 
 
 def _path(path: Any, name: str) -> str:
-    given = os.fspath(path)
+    given: str = os.fsdecode(path)
     real = os.path.realpath(given)
     if not os.path.isabs(given) or not os.path.exists(real):
         raise ToolRefused(

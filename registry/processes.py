@@ -87,8 +87,8 @@ async def to_the_end(started: Started, caps: Caps) -> Ended:
             pass
     truncated = out.over or err.over
     status = _KILLED if truncated else _status(started)
-    content = (bytes(stream.content) for stream in (out, err, report))
-    return Ended(status, *content, truncated, scope.cancelled_caught)
+    written, complained, reported = (bytes(stream.content) for stream in (out, err, report))
+    return Ended(status, written, complained, reported, truncated, scope.cancelled_caught)
 
 
 async def _bury(started: Started, info: _Stream) -> None:
