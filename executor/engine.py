@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 import secrets
 import time
@@ -55,6 +56,9 @@ __all__ = ["Engine", "read_run"]
 
 _T = TypeVar("_T")
 _DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
+
+
+_LOG = logging.getLogger("foreplan")
 
 
 class Engine:
@@ -142,6 +146,8 @@ class Engine:
             raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s")
         proposal = said if isinstance(said, Proposal) else Proposal(said)
         plan = proposal.document
+        for note in proposal.notes:
+            _LOG.info("the planner's answer was put right: %s", note)
         if not isinstance(plan, Plan):
             raise BadInput(f"the planner's `plan` must give a Plan, not {type(plan).__name__}")
         report = self.check(plan)

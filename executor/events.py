@@ -205,7 +205,10 @@ class HookAnswered(NamedTuple):
 
 
 class ModelAnswered(NamedTuple):
-    """A planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable) or `failure` is set."""
+    """A planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable) or `failure` is set.
+
+    `notes` say what was put right in reading the answer.
+    """
 
     seq: int
     at: float
@@ -217,6 +220,7 @@ class ModelAnswered(NamedTuple):
     failure: Failure | None = None
     text: str = ""
     usage: dict[str, int] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class PatchAccepted(NamedTuple):
@@ -335,6 +339,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "outcome": Outcome,
     "path": tuple,
     "decoded": tuple,
+    "notes": tuple,
     "options": tuple,
     "hooks": tuple,
     "waiting": tuple,

@@ -9,6 +9,7 @@ from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused, UnknownTool
 from ..policies.permissions import Principal, lacking
 from ..policies.text import nearest, shorten
+from .names import resolve_name
 from .tools import Tool, tool
 
 __all__ = ["Registry"]
@@ -97,8 +98,9 @@ class Registry:
 
     def nearest(self, name: str, principal: Principal | None = None) -> list[str]:
         """Names like this one, the likeliest first; only of tools that the principal may call, where one is given."""
-        visible = self if principal is None else self.only(permitted=principal)
-        return nearest(name, visible.names)
+        names = (self if principal is None else self.only(permitted=principal)).names
+        meant = resolve_name(name, names)
+        return nearest(name, names) if meant is None else [meant]
 
     def only(
         self,
