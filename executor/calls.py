@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from ..planner.approvals import asks_in_dialogue
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
 from ..policies.failures import Failure, Happened, Kind
@@ -25,6 +26,7 @@ from .admission import Admission, admit, admit_decoded, refused
 from .budget import affordable, release, reserve
 from .events import Outcome, Path, path_text
 from .replanning import patch_decided
+from .rounds import MODEL, REACT, model_timer
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
 from .state import Active, Ask, Call, Command, Fault, Lane, Perform, Sleep, State, Write
 from .steps import (
@@ -259,6 +261,10 @@ def _put_question(state: State, lane: Lane, index: int, tool: Tool, args: dict[s
 def _must_ask(state: State, lane: Lane, path: Path, tool: Tool, data: str) -> str:
     """Why a person must see this very call, if one must."""
     code = lane.node.code
+    if path[0] == REACT:
+        why = asks_in_dialogue(tool, state.policies)
+        if why:
+            return why
     if tool.requires_approval == "each" or (code.asks and lane.undoes is None):
         return f"{tool.name!r} asks before each call"
     made = state.acted.get((tool.name, data), {}) if tool.effect is Effect.ACTS else {}
@@ -413,7 +419,8 @@ def _call_failed(
     failure = event.failure
     assert failure is not None
     seen = (tool.name, sha256(canonical(args)).hexdigest(), failure.code)
-    if state.failed_before.setdefault(seen, state.replans) < state.replans and lane.undoes is None:
+    again = state.failed_before.setdefault(seen, state.replans) < state.replans
+    if again and lane.undoes is None and lane.node.path[0] in state.nodes:
         top = state.nodes[str(lane.node.path[0])].code
         state.hopeless[top.lineage] = (
             f"{top.id!r} failed again as before ({failure.code}) with the same arguments"
@@ -427,6 +434,8 @@ def timer_fired(state: State, event: e.TimerFired) -> None:
     active = state.calls.get(event.path)
     if active is not None:
         state.again.append(active)
+    elif event.path == MODEL:
+        model_timer(state)
     else:
         timer_of_lane(state, event.path)
 
