@@ -162,6 +162,6 @@ def test_a_plan_for_a_goal_comes_out_right_and_it_is_logged(caplog: pytest.LogCa
     import anyio
 
     with caplog.at_level(logging.INFO, "foreplan"):
-        plan = anyio.run(Engine(TOOLS, planner=ModelPlanner(Writes())).plan, "find k")  # type: ignore[arg-type]
+        plan = anyio.run(Engine(TOOLS, planner=ModelPlanner(Writes())).plan, "find k")
     assert plan.steps[0].tool == "look"
     assert "'look' is meant" in caplog.text
