@@ -377,7 +377,9 @@ def _told(event: Event) -> str:
         case e.PlanAccepted():
             return f"{count(len(event.plan.steps), 'step')}, {event.digest.removeprefix('sha256:')[:12]}"
         case e.CallAdmitted():
-            return f"{path_text(event.path)}  {event.tool}({', '.join(f'{k}={json.dumps(v)}' for k, v in event.args.items())})"
+            args = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in event.args.items())
+            decoded = f"  (JSON as text, read: {', '.join(event.decoded)})" if event.decoded else ""
+            return f"{path_text(event.path)}{decoded}  {event.tool}({args})"
         case e.CallStarted():
             return f"{path_text(event.path)}  attempt {event.attempt}"
         case e.CallSettled() | e.ValueSettled():
@@ -397,7 +399,8 @@ def _told(event: Event) -> str:
 def _told_of_plans(event: Event) -> str:
     match event:
         case e.ModelAnswered(patch=patch) if patch is not None:
-            return f"a patch: {len(patch.add)} steps added, {len(patch.drop)} dropped"
+            notes = f"  ({'; '.join(event.notes)})" if event.notes else ""
+            return f"a patch: {len(patch.add)} steps added, {len(patch.drop)} dropped{notes}"
         case e.ModelAnswered():
             return event.cannot_plan or (event.failure.message if event.failure else "no readable patch")
         case e.PatchAccepted():

@@ -12,9 +12,13 @@ Every async method has a blocking twin for programs without an event loop.
 from __future__ import annotations
 
 import asyncio
+import copy
+import inspect
 import json
+import logging
 import random
 import secrets
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,15 +33,18 @@ from ..planner.approvals import Approval, Scope, approval_needed, bind, differen
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
+from ..planner.models.chunks import AIMessageChunk
+from ..planner.models.history import Messages, messages_of
 from ..planner.plan import Plan
 from ..planner.planners import Planner
+from ..planner.react import React
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
 from ..planner.subplans import Subplan
 from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
-from ..policies.text import did_you_mean
+from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
@@ -57,14 +64,27 @@ _T = TypeVar("_T")
 _DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
 
 
+_LOG = logging.getLogger("foreplan")
+
+
 class Engine:
     """Tools, a planner, rules and a journal, put together.
 
     `journal` is a `Journal` or the path of an SQLite file; without one, runs live in memory. `principal` is on whose
     behalf the runs act. `on_failure(request)` may give False (no re-plan) or a note to the planner;
-    `on_replan(request, patch)` may give False or a reason to refuse the patch. `decide(question)` answers questions to
+    `on_replan(request, patch)` may give False or a reason to refuse the patch. `react` is a model in a loop with the
+    tools: `answer` asks it, and where `policies.fallback` says so it takes over from a plan that does not get on, unless
+    `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
+    it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
     """
+
+    def __new__(cls, *given: Any, **options: Any) -> Engine:
+        """Refuse an option that does not exist, with the nearest one that does."""
+        for name in options.keys() - _OPTIONS if cls is Engine else ():
+            guess = did_you_mean(name, _OPTIONS) or f"; there are {', '.join(sorted(_OPTIONS))}"
+            raise BadInput(f"an engine has no option {name!r}{guess}")
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -76,6 +96,10 @@ class Engine:
         principal: Principal = ANYONE,
         on_failure: Hook | None = None,
         on_replan: Hook | None = None,
+        on_fallback: Hook | None = None,
+        before_model: Hook | None = None,
+        after_model: Hook | None = None,
+        react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -88,7 +112,17 @@ class Engine:
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
         self.journal = _journal(journal)
-        hooks = {"on_failure": on_failure, "on_replan": on_replan}
+        if react is not None:
+            expect(React, react, "react", "React(model) makes one")
+        self._react = react
+        hooks = {
+            "on_failure": on_failure,
+            "on_replan": on_replan,
+            "on_fallback": on_fallback,
+            "before_model": before_model,
+            "after_model": after_model,
+        }
+        _check_host(planner, hands, clock=clock, dice=dice, decide=decide, watch=watch, **hooks)
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
@@ -97,7 +131,7 @@ class Engine:
             clock=clock,
             dice=dice,
             hands=hands,
-            child=self._perform_child,
+            model=react.model if react is not None else None,
         )
         self._live: dict[str, Runtime] = {}
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
@@ -119,7 +153,7 @@ class Engine:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
         request = PlanRequest(
             goal=goal,
-            tools=self.registry.only(permitted=self.principal),
+            tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
             inputs=dict(inputs) if inputs is not None else None,
         )
         for _ in range(self.policies.max_repairs + 1):
@@ -142,6 +176,8 @@ class Engine:
             raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s")
         proposal = said if isinstance(said, Proposal) else Proposal(said)
         plan = proposal.document
+        for note in proposal.notes:
+            _LOG.info("the planner's answer was put right: %s", note)
         if not isinstance(plan, Plan):
             raise BadInput(f"the planner's `plan` must give a Plan, not {type(plan).__name__}")
         report = self.check(plan)
@@ -165,11 +201,13 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         by: str,
         scope: Scope = "none",
+        fallback: bool = False,
         expires_in: float | None = None,
     ) -> Approval:
         """Say yes to exactly this plan, these inputs, tools, policies and principal; for one run.
 
-        `scope` says which re-plans it covers; `expires_in` is in seconds. Raises `CheckFailed`.
+        `scope` says which re-plans it covers, `fallback` whether a model may go on by itself where the plan does not;
+        `expires_in` is in seconds. Raises `CheckFailed`.
         """
         self._checked(plan)
         if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in > 0):
@@ -183,6 +221,7 @@ class Engine:
             principal=self.principal,
             by=by,
             scope=scope,
+            fallback=fallback,
             expires_at=None if expires_in is None else now + expires_in,
             now=now,
         )
@@ -211,10 +250,27 @@ class Engine:
         with _held(log):
             state = State(self.registry)
             state.policies = self.policies
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             runtime.write(self._opening(runtime, plan, settled, approval, log.run))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
+
+    async def answer(self, messages: Messages, *, run_id: str | None = None) -> Run:
+        """What the model of `react` answers, calling tools on the way: text, or data where a form was asked for.
+
+        The answer is the run's `output`, what was said its `messages`. Raises `BadInput` where there is no model.
+        """
+        if self._react is None:
+            raise BadInput(
+                "this engine has no model that answers; give one: Engine(tools, react=React(model))"
+            )
+        spec = self._react.spec(self.registry.only(permitted=self.principal).names, messages_of(messages))
+        log = self.journal.create(run_id or _new_id(self._host.clock()))
+        with _held(log):
+            state = State(self.registry)
+            runtime = self._runtime(state, log)
+            opening = self._opening(runtime, None, {}, None, log.run)._replace(agent=spec)
+            return await self._drive(runtime, runtime.write(opening))
 
     async def resume(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
         """Take up a run that was interrupted or waits. `decisions` answers its questions by id.
@@ -227,7 +283,7 @@ class Engine:
         log = self.journal.reopen(run_id)
         with _held(log):
             state = self._restore(run_id)
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
 
     def cancel(self, run_id: str) -> None:
@@ -252,10 +308,25 @@ class Engine:
             state = _recorded(self.journal, run_id)
             if state.closed is not None:
                 raise _is_closed(run_id, state.closed)
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             runtime.write(
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
+
+    def told(
+        self, *, watch: Callable[[Event], None], chunk: Callable[[AIMessageChunk], None] | None = None
+    ) -> Engine:
+        """This engine with another listener beside its own: `watch` hears events, `chunk` parts of a model's answers."""
+        first = self._host.watch
+
+        def both(event: Event) -> None:
+            if first is not None:
+                first(event)
+            watch(event)
+
+        other = copy.copy(self)
+        other._host = self._host._replace(watch=both, chunk=chunk)
+        return other
 
     def show(self, run_id: str) -> Run:
         """A run as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
@@ -282,6 +353,10 @@ class Engine:
     ) -> Run:
         """`run` for programs without an event loop."""
         return _block(partial(self.run, plan, inputs=inputs, approval=approval, run_id=run_id), "run")
+
+    def answer_blocking(self, messages: Messages, *, run_id: str | None = None) -> Run:
+        """`answer` for programs without an event loop."""
+        return _block(partial(self.answer, messages, run_id=run_id), "answer")
 
     def resume_blocking(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
         """`resume` for programs without an event loop."""
@@ -326,10 +401,13 @@ class Engine:
             raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
 
     def _opening(
-        self, runtime: Runtime, plan: Plan, inputs: dict[str, Any], approval: Approval | None, run: str
+        self, runtime: Runtime, plan: Plan | None, inputs: dict[str, Any], approval: Approval | None, run: str
     ) -> e.RunOpened:
-        used = set(tools_of(plan))
-        planner = self._host.planner is not None
+        used = set(tools_of(plan)) if plan is not None else set(self.registry.names)
+        planner = self._host.planner is not None and plan is not None
+        fallback = self._fallback(plan, used, approval) if plan is not None else None
+        if fallback is not None:
+            used |= set(fallback["tools"])
         return e.RunOpened(
             *runtime.stamp(),
             run=run,
@@ -340,12 +418,24 @@ class Engine:
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
             hooks=tuple(self._host.hooks),
+            fallback=fallback,
         )
+
+    def _fallback(self, plan: Plan, used: set[str], approval: Approval | None) -> dict[str, Any] | None:
+        """The loop that may take over from this plan: with its tools, and with those that only read."""
+        allowed = self.policies.fallback and (approval is None or approval.fallback)
+        if self._react is None or not allowed:
+            return None
+        permitted = self.registry.only(permitted=self.principal)
+        reads = permitted.only(effect="reads").names if self.policies.approve != "always" else ()
+        tools = {name for name in used if name in permitted} | set(reads)
+        return self._react.spec(tools, (), answer=_form_of(plan))
 
     def _restore(self, run_id: str) -> State:
         """The state of a run that may go on here: not closed, same tools, same principal."""
         events = list(self.journal.events(run_id))
-        if len(events) < 2 or not isinstance(events[0], e.RunOpened):
+        begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
+        if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
         changed = _changed(opened, self.registry, self.principal)
@@ -358,6 +448,10 @@ class Engine:
         if state.closed is not None:
             raise _is_closed(run_id, state.closed)
         return state
+
+    def _runtime(self, state: State, log: Log) -> Runtime:
+        """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
+        return Runtime(state, log, self._host._replace(child=self._perform_child))
 
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
@@ -373,6 +467,9 @@ class Engine:
             dice=self._host.dice,
             hands=self._host.hands,
         )
+        child.principal = (
+            call.principal
+        )  # granted already, by the roles of today and not those that were recorded
         child._live = self._live
         return await child._as_child(subplan.plan, call, state.approval)
 
@@ -386,7 +483,7 @@ class Engine:
         with _held(log):
             if not events:
                 state.policies = self.policies
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             if len(events) >= 2:
                 commands = self._taken_up(runtime, answers_for(state, call))
             else:
@@ -421,6 +518,29 @@ class Engine:
             del self._live[run]
         runtime.release()
         return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
+
+
+_OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
+
+
+def _check_host(planner: object, hands: object, **functions: object) -> None:
+    """Raises `BadInput` for what the host cannot mean: it must show here, not when a run first needs it."""
+    for what, value, methods in (("planner", planner, ("plan", "replan")), ("hands", hands, ("perform",))):
+        missing = [name for name in methods if value is not None and not callable(getattr(value, name, None))]
+        if missing:
+            said = f"{what}={shorten(repr(value), 60)} is no {what}: it has no method `{missing[0]}`"
+            raise BadInput(said + "; FunctionPlanner makes one of two functions" * (what == "planner"))
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise BadInput(f"{name} must be a function, not {shorten(repr(function), 60)}")
+
+
+def _form_of(plan: Plan) -> dict[str, Any] | None:
+    """The form of an answer in place of the plan's output: an object of the same keys, where it is one."""
+    output = plan.output
+    if not isinstance(output, dict) or not output or any(key.startswith("$") for key in output):
+        return None
+    return {"type": "object", "properties": {key: {} for key in output}, "required": sorted(output)}
 
 
 def _check_names(policies: Policies, registry: Registry) -> None:
@@ -557,10 +677,20 @@ def _block(function: Callable[[], Awaitable[_T]], name: str) -> _T:
         raise BadInput(
             f"{name}_blocking was called inside a tool of run {_DRIVING.get()!r}: that would wait for itself"
         )
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _in_a_loop():
         return anyio.run(function)
     raise BadInput(
         f"{name}_blocking was called inside a running event loop; use `await engine.{name}(...)` there"
     )
+
+
+def _in_a_loop() -> bool:
+    """Whether an event loop runs in this thread: one of asyncio, or of trio where that is loaded."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        return True
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,9 +1,10 @@
 """*Perform*: the second half of the guarded call, once per attempt, and the only place where a tool is called.
 
 rate -> concurrency -> contract and expiry re-checked -> authorise hook     `Guard.enter`
+  -> arguments as the tool's own types                                      `ToolHands.bind`
   -> started                                                                the runtime writes it
-  -> secrets injected -> call under its timeout
-  -> output to JSON, validated, size-capped                                 `Hands.perform`
+  -> call under its timeout
+  -> output to JSON, validated, size-capped                                 `ToolHands.make`
   -> settled                                                                the runtime writes it
 """
 
@@ -23,13 +24,13 @@ from ..policies.expressions import EvaluationError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.policies import Policies
 from ..registry.schema import Schema, compile_schema
-from ..registry.tools import ToolContext, result_schema
+from ..registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from .events import Outcome
 from .state import Call
 from .threads import Job, Threads
 
-__all__ = ["Guard", "Hands", "Result", "ToolHands", "cancelled", "failure_of"]
+__all__ = ["Bound", "Guard", "Hands", "Result", "ToolHands", "cancelled", "failure_of"]
 
 
 class Result(NamedTuple):
@@ -42,6 +43,14 @@ class Result(NamedTuple):
     """What the attempt counted: `model_calls`, tokens."""
     questions: tuple[dict[str, Any], ...] = ()
     """What a sub-plan asks people before it goes on."""
+
+
+class Bound(NamedTuple):
+    """An attempt that is ready to begin: its arguments are Python values; `used` is what the tool will count."""
+
+    call: Call
+    arguments: Arguments
+    used: Counter[str]
 
 
 class Hands(Protocol):
@@ -124,18 +133,31 @@ class ToolHands:
         """Whether a sync tool was called: then the loop owes its threads a breath now and then."""
 
     async def perform(self, call: Call) -> Result:
-        """Make one attempt, under the tool's timeout."""
+        """Make one attempt, from arguments as plain JSON."""
+        bound = self.bind(call)
+        return Result(Outcome.FAILED, None, bound) if isinstance(bound, Failure) else await self.make(bound)
+
+    def bind(self, call: Call) -> Bound | Failure:
+        """The arguments as the tool's own types; where these refuse them, nothing is begun."""
         used: Counter[str] = Counter()
-        job = None if call.tool.is_async else self._job(call, used)
+        try:
+            return Bound(call, call.tool.bind(call.args, _context(call, used)), used)
+        except ArgumentsRefused as error:
+            return failure_of(error, self._policies)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a validator of the tool's own types may raise anything
+            return _not_converted(call, error)
+
+    async def make(self, bound: Bound) -> Result:
+        """Make the attempt, under the tool's timeout."""
+        call, used = bound.call, bound.used
+        job = None if call.tool.is_async else self._job(bound)
         scope = anyio.move_on_after(call.timeout)
         value, error = None, None
         try:
             with scope:
-                value = await (
-                    call.tool.invoke(call.args, _context(call, used))
-                    if job is None
-                    else self._threads.wait(job)
-                )
+                value = await (_invoked(bound) if job is None else self._threads.wait(job))
         except BaseException as raised:
             pressed = isinstance(raised, KeyboardInterrupt) and (job is None or raised is not job.error)
             if pressed or cancelled():
@@ -146,18 +168,20 @@ class ToolHands:
                 self._guard.hold(
                     call.tool.name
                 )  # until the thread ends; the caller gives back the call's own
-        if scope.cancel_called and (scope.cancelled_caught or error is not None):
-            ended = _ended(call, _timed_out(call, still_running=job is not None))
-        else:
-            await _absorb_cancel()
-            ended = self._raised(call, error) if error is not None else self._returned(call, value)
+        try:
+            if scope.cancel_called and (scope.cancelled_caught or error is not None):
+                ended = _ended(call, _timed_out(call, still_running=job is not None))
+            else:
+                await _absorb_cancel()
+                ended = self._raised(call, error) if error is not None else self._returned(call, value)
+        finally:
+            _let_go(error)
+            del error, job
         return ended._replace(usage=dict(used)) if used else ended
 
-    def _job(self, call: Call, used: Counter[str]) -> Job:
+    def _job(self, bound: Bound) -> Job:
         self.threaded = True
-        return Job(
-            lambda: call.tool.invoke(call.args, _context(call, used)), lambda job: self._came_late(call, job)
-        )
+        return Job(lambda: _invoked(bound), lambda job: self._came_late(bound.call, job))
 
     def _came_late(self, call: Call, job: Job) -> None:
         """The thread of an attempt that was given up came to its end after all."""
@@ -202,6 +226,24 @@ class ToolHands:
             if failure is not None:
                 return _ended(call, failure)
         return Result(Outcome.OK, plain)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Whoever keeps an exception (`raise NOT_FOUND`, a constant) must not keep the run that it passed through."""
+    if error is not None:
+        error.__traceback__ = None
+
+
+def _invoked(bound: Bound) -> Any:
+    """What the function of the tool gives; of an async one it is still to be awaited."""
+    positional, named = bound.arguments
+    return bound.call.tool.function(*positional, **named)
+
+
+def _not_converted(call: Call, error: BaseException) -> Failure:
+    said = type(error).__name__
+    message = f"converting the arguments of {call.tool.name!r} to the types of its parameters raised {said}"
+    return Failure(Kind.BAD_ARGS, "conversion", message, exception=said)
 
 
 def failure_of(error: BaseException, policies: Policies) -> Failure:

@@ -11,12 +11,15 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ..planner.findings import PlanUnreadable
+from ..planner.models.chat import ChatModel
+from ..planner.models.chunks import AIMessageChunk
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
@@ -31,10 +34,11 @@ from . import events as e
 from .admission import interrupted
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
+from .hearing import hear, heard_in, hook_value
 from .journal import Log
 from .mind import advance
 from .replanning import replan_request
-from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Write
+from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
@@ -64,6 +68,10 @@ class Host(NamedTuple):
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
+    model: ChatModel | None = None
+    """Answers in dialogues."""
+    chunk: Callable[[AIMessageChunk], None] | None = None
+    """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
 
@@ -201,6 +209,8 @@ class Runtime:
                 self._start(self._sleep, command)
             case Replan():
                 self._start(self._replan, command)
+            case Think():
+                self._start(self._think, command)
             case Consult():
                 self._start(self._consult, command)
             case Ask():
@@ -231,12 +241,15 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, started, perform, settled. Exactly one terminal record, also on cancel."""
+        """One attempt: enter, bind, started, perform, settled. Exactly one terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
-            self._settle(
-                call, Result(Outcome.FAILED, None, refusal, _UNUSED if call.budget != Budget() else None)
-            )
+            self._settle_unbegun(call, refusal)
+            return
+        perform = self._bound(call)
+        if isinstance(perform, Failure):
+            self._guard.leave(call.tool.name)
+            self._settle_unbegun(call, perform)
             return
         begun = False
         try:
@@ -256,7 +269,7 @@ class Runtime:
                 self._guard.leave(call.tool.name)
                 self._settle_cancelled(call, begun=False)
         try:
-            result = await self._performed(call)
+            result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
             self._fail(error)
             return
@@ -269,10 +282,19 @@ class Runtime:
             self._guard.leave(call.tool.name)
         self._settle(call, result)
 
-    async def _performed(self, call: Call) -> Result:
+    def _bound(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
+        """How the attempt is made; or why it is not begun: its arguments make no values of the tool's types."""
         if call.tool.answered_by == "plan" and self._host.child is not None:
-            return await self._host.child(call, self.state)
-        return await self._hands.perform(call)
+            return partial(self._host.child, call, self.state)
+        if not isinstance(self._hands, ToolHands):
+            return partial(self._hands.perform, call)
+        bound = self._hands.bind(call)
+        return bound if isinstance(bound, Failure) else partial(self._hands.make, bound)
+
+    def _settle_unbegun(self, call: Call, failure: Failure) -> None:
+        """An attempt that was refused before it began."""
+        unused = _UNUSED if call.budget != Budget() else None
+        self._settle(call, Result(Outcome.FAILED, None, failure, unused))
 
     def _broken(self, call: Call, error: BaseException) -> Result:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
@@ -372,12 +394,13 @@ class Runtime:
 
     async def _consult(self, command: Consult) -> None:
         hook = self._host.hooks.get(command.hook)
-        note, answer, failure = "", "go", None
+        note, answer, failure, value = "", "go", None, None
         try:
             said = hook(*self._subject(command)) if hook is not None else False
             if isinstance(said, Awaitable):
                 said = await said
             answer = "stop" if said is False else "go"
+            value = hook_value(command.hook, said)
             if hook is None:
                 note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
             if isinstance(said, str):
@@ -385,11 +408,36 @@ class Runtime:
         except BaseException as error:
             await _let_through(error)
             failure = failure_of(error, self.state.policies)
-        self._answer(lambda: e.HookAnswered(*self.stamp(), command.hook, answer, note, failure))  # type: ignore[arg-type]
+        self._answer(lambda: e.HookAnswered(*self.stamp(), command.hook, answer, note, failure, value))  # type: ignore[arg-type]
 
     def _subject(self, command: Consult) -> tuple[Any, ...]:
+        dialogue = self.state.dialogue
+        if command.hook == "before_model" and dialogue is not None:
+            return (list(heard_in(dialogue)),)
+        if command.hook == "after_model" and dialogue is not None:
+            return (dialogue.history[-1],)
         request = replan_request(self.state)
         return (request,) if command.patch is None else (request, command.patch)
+
+    async def _think(self, command: Think) -> None:
+        answer = await self._model_answer()
+        self._answer(lambda: e.ModelAnswered(*self.stamp(), "react", **answer))
+
+    async def _model_answer(self) -> dict[str, Any]:
+        """What the model of the dialogue said, as the fields of ModelAnswered."""
+        model, seconds, dialogue = self._host.model, self.state.policies.planner_timeout, self.state.dialogue
+        assert dialogue is not None
+        if model is None:
+            return {"failure": Failure(Kind.BUSINESS, "no_model", "this engine has no model to ask")}
+        try:
+            with anyio.move_on_after(seconds) as scope:
+                return await hear(model, dialogue, self.state.tools, self._host.chunk)
+        except BaseException as error:
+            await _let_through(error)
+            if not scope.cancelled_caught:
+                return {"failure": failure_of(error, self.state.policies)}
+        message = f"the model gave no answer within {seconds:g} s"
+        return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
 
     async def _replan(self, command: Replan) -> None:
         answer = await self._planner_answer(replan_request(self.state, command))
@@ -487,6 +535,7 @@ def _late_answer(result: Result) -> Answer | None:
 def _patch_fields(said: object) -> dict[str, Any]:
     proposal = said if isinstance(said, Proposal) else Proposal(said)  # type: ignore[arg-type]
     if isinstance(proposal.document, Patch):
-        return {"patch": proposal.document, "text": proposal.text, "usage": proposal.usage}
+        said_so = {"text": proposal.text, "usage": proposal.usage, "notes": proposal.notes}
+        return {"patch": proposal.document, **said_so}
     message = f"the planner's `replan` must give a Patch, not {type(said).__name__}"
     return {"failure": Failure(Kind.BUSINESS, "no_patch", message)}

@@ -10,8 +10,9 @@ one with 10,000 faults, because only so many unknown names are compared with wha
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
@@ -23,13 +24,14 @@ from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
 from ..policies.permissions import Principal, lacking
 from ..policies.policies import Policies
 from ..policies.text import shorten
+from ..registry.decoding import decode, decode_text
 from ..registry.registry import Registry
 from ..registry.schema import Problem, Schema, compile_schema
 from ..registry.tools import Tool
 from .approvals import tools_of, why_needed
 from .counts import Counts
-from .documents import CAPS, MAX_STEPS, read_json
-from .findings import Finding, PlanUnreadable, Report, pointer_to, quoted, split_pointer
+from .documents import CAPS, MAX_STEPS
+from .findings import Finding, Report, pointer_to, quoted, split_pointer
 from .folding import Known
 from .graph import shorten_path
 from .hints import lookalikes, undescribed
@@ -52,12 +54,12 @@ def check(
     faults = tuple(unsound(plan))
     if faults:
         return Report(faults)
-    return check_study(Study(plan, registry, principal), policies or Policies())
+    return check_study(Study(plan, registry, principal, policies))
 
 
-def check_study(study: Study, policies: Policies) -> Report:
+def check_study(study: Study) -> Report:
     """The report on a plan that has been studied already."""
-    found, known = [*study.findings], Known(study)
+    found, known, policies = [*study.findings], Known(study), study.policies
     for rule in _RULES:
         found += rule(study)
     found += [*_constants(study, known), *_approval(study, policies), *_budget(study, policies, known)]
@@ -473,7 +475,7 @@ def _default(schema: Schema, path: tuple[str, ...], default: Json) -> Findings:
 
 
 def _tools(study: Study) -> Findings:
-    denied: dict[str, tuple[str, ...]] = {}
+    denied: dict[str, tuple[str, str]] = {}
     for site in study.sites:
         step, pointer = site.step, site.pointer
         if step.tool is not None:
@@ -493,19 +495,33 @@ def _tools(study: Study) -> Findings:
 
 
 def _named_tool(
-    study: Study, name: str, pointer: str, denied: dict[str, tuple[str, ...]]
+    study: Study, name: str, pointer: str, denied: dict[str, tuple[str, str]]
 ) -> Generator[Finding, None, Tool | None]:
-    """The tool of a call, and whether it is there and may be called."""
+    """The tool of a call, if it is there and may be called: of one that may not, nothing more is told."""
     tool = study.registry.get(name)
     if tool is None:
         yield _unknown_tool(study, name, pointer)
         return None
-    missing = denied.setdefault(tool.name, lacking(study.principal, tool.permissions))
-    if missing:
-        who, what = quoted(study.principal.id), ", ".join(map(quoted, missing))
-        message = f"{who} may not call {quoted(tool.name)}: it needs {what}"
-        yield finding("permission", pointer, message)
-    return tool
+    if tool.name not in denied:
+        denied[tool.name] = _why_not(study, tool)
+    code, message = denied[tool.name]
+    if code:
+        yield finding(code, pointer, message)
+    return None if code else tool
+
+
+def _why_not(study: Study, tool: Tool) -> tuple[str, str]:
+    """The code and the sentence of why nobody, or this principal, may call a tool; two empty texts where it may."""
+    most, roles = study.policies.max_level, study.policies.roles
+    if most is not None and tool.level.above(most):
+        told = f"{quoted(tool.name)} is of level {tool.level.value}; the policy allows {most.value} at most"
+        return "level_too_high", told
+    missing = lacking(study.principal, tool.permissions)
+    if not missing:
+        return "", ""
+    who, what = quoted(study.principal.id), ", ".join(map(quoted, missing))
+    unknown = roles.unknown(study.principal)
+    return "permission", f"{who} may not call {quoted(tool.name)}: it needs {what}{unknown}"
 
 
 def _next(study: Study, site: Site, tool: Tool) -> Findings:
@@ -546,7 +562,9 @@ def _item_of(step: Step) -> set[str]:
 
 def _unknown_tool(study: Study, name: str, pointer: str) -> Finding:
     near = (
-        list(study.registry.nearest(name, study.principal)) if study.effort.may_guess(study.registry) else []
+        study.registry.nearest(name, study.principal, max_level=study.policies.max_level)
+        if study.effort.may_guess(study.registry)
+        else []
     )
     guess = f"; did you mean {' or '.join(map(quoted, near))}?" if near else ""
     return finding(
@@ -574,8 +592,31 @@ def _arguments(
         if held is not None and part is not None:
             yield from _mixed(study, part, args[str(name)], held, (name,))
     if literals and not schema.accepts(literals):
-        for problem in _problems_of(schema, literals):
-            yield _misfit(problem, pointer, _decoded(schema, literals, problem))
+        yield from _misfits(schema, literals, pointer)
+
+
+def _misfits(schema: Schema, literals: Mapping[str, Json], pointer: str) -> Findings:
+    """What is wrong with literal arguments, once JSON that was written as text has been read."""
+    decoded = decode(schema, dict(literals))
+    paths = [split_pointer(place) for place in decoded.places]
+    computed = {path[0] for path in paths if _is_computed(_looked_up(decoded.value, path))}
+    taken = decoded.value | {name: literals[name] for name in computed}
+    for path in paths:
+        if path[0] not in computed:
+            where = pointer_to(*path, within=pointer)
+            yield _as_text(_called(_numbered(path)), where, _looked_up(taken, path))
+    for problem in _problems_of(schema, taken):
+        yield _misfit(problem, pointer, _as_json(taken, problem.pointer))
+
+
+def _as_text(name: str, pointer: str, value: Json) -> Finding:
+    """An object or a list that was written as text, and is read."""
+    kind = "an object" if isinstance(value, dict) else "a list"
+    message = f"{name} must be {kind} and is text that holds one; it is read as JSON"
+    text = json.dumps(value, ensure_ascii=False)
+    return finding(
+        "json_as_text", pointer, message, text if len(text) <= 500 else "write it as JSON, not as text"
+    )
 
 
 def _keys(study: Study, given: Mapping[str, Json], wanted: Type, pointer: str, who: str) -> Findings:
@@ -606,7 +647,10 @@ def _mixed(study: Study, part: Part, template: Json, wanted: Type, path: tuple[s
         return
     inside = any(spot[: len(path)] == path for spot in part.spots)
     if not inside or _is_special(template):
-        if not _is_computed(template) and disjoint(type_of_value(_bare(template)), wanted):
+        read = decode_text(template, wanted.kinds) if isinstance(template, str) else None
+        if read is not None and not _is_computed(read):
+            yield _as_text(_called(path), pointer, read)
+        elif not _is_computed(template) and disjoint(type_of_value(_bare(template)), wanted):
             yield finding("wrong_argument", pointer, f"{_called(path)} must be {describe(wanted)}")
         return
     kind = "object" if isinstance(template, dict) else "array"
@@ -675,21 +719,25 @@ def _is_stray(problem: Problem) -> bool:
     return problem.rule == "additionalProperties" and problem.pointer.count("/") <= 1
 
 
-def _decoded(schema: Schema, literals: Mapping[str, Json], problem: Problem) -> str:
-    """An object or a list that was written as JSON text inside a string, as it should be; else nothing."""
-    name, *inside = split_pointer(problem.pointer)
-    text = literals[name]
-    if inside or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
-        return ""
-    try:
-        value = read_json(text)
-    except PlanUnreadable:
-        return ""
-    return f"write it as JSON, not as text: {shorten(text, 200)}" if schema.accepts({name: value}) else ""
+def _as_json(literals: Mapping[str, Json], pointer: str) -> str:
+    """The next move where a text that is wrong there holds expressions, which would not be computed; else nothing."""
+    text = _looked_up(literals, split_pointer(pointer))
+    value = decode_text(text, ("object", "array")) if isinstance(text, str) else None
+    return f"write it as JSON, not as text: {shorten(text, 200)}" if _is_computed(value) else ""
+
+
+def _looked_up(value: Any, path: Sequence[str]) -> Json:
+    for step in path:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+def _numbered(path: Sequence[str]) -> tuple[str | int, ...]:
+    return tuple(int(part) if part.isdigit() else part for part in path)
 
 
 def _misfit(problem: Problem, pointer: str, suggestion: str) -> Finding:
-    name = _called(tuple(int(p) if p.isdigit() else p for p in split_pointer(problem.pointer)))
+    name = _called(_numbered(split_pointer(problem.pointer)))
     code = _MISFITS.get(problem.rule, "wrong_argument")
     return finding(code, pointer + problem.pointer, f"{name} {problem.message}", suggestion)
 

@@ -176,6 +176,11 @@ CODES: dict[str, CodeDoc] = {
     # tools
     "unknown_tool": CodeDoc("error", "No tool has this name.", "Use one of the tools that are offered."),
     "unknown_argument": CodeDoc("error", "The tool takes no such argument.", "Use the name suggested."),
+    "json_as_text": CodeDoc(
+        "warning",
+        "An argument that is an object or a list was written as JSON inside a text; the run reads it once.",
+        "Write it as JSON.",
+    ),
     "missing_argument": CodeDoc("error", "A required argument is not given.", "Give it."),
     "wrong_argument": CodeDoc(
         "error", "A literal argument does not satisfy the tool's schema.", "Give a value that does."
@@ -187,6 +192,9 @@ CODES: dict[str, CodeDoc] = {
     ),
     "permission": CodeDoc(
         "error", "The principal lacks a permission that the tool needs.", "Run as someone who holds it."
+    ),
+    "level_too_high": CodeDoc(
+        "error", "The tool is of a level that the policy does not allow.", "Find another way."
     ),
     "approval_needed": CodeDoc(
         "info", "Someone must approve this plan before it runs.", "Review and approve it."

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any, get_args
 
 from ..policies.errors import BadInput
-from ..policies.text import shorten
 from ..registry.registry import Registry
 from .answers import read_patch_answer, read_plan_answer
-from .models.chat import ChatModel
+from .models.chat import ChatModel, ask_model
 from .models.messages import AIMessage, Message
 from .plan_schema import Form, response_schema
 from .prompt import COMPOSITIONS, Example, plan_messages, replan_messages
@@ -71,13 +70,7 @@ class ModelPlanner:
         return from_strict(document, tools) if self.form == "strict" else document
 
     async def _ask(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> AIMessage:
-        options: dict[str, Any] = {"response_format": schema}
-        if self.config is not None:
-            options["config"] = self.config
-        answer: object = await self.model.agenerate(messages, **options)
-        if not isinstance(answer, AIMessage) or not isinstance(answer.content, str):
-            raise BadInput(f"`agenerate` must give an AIMessage with text, not {shorten(repr(answer), 60)}")
-        return answer
+        return await ask_model(self.model, messages, response_format=schema, config=self.config)
 
     def __repr__(self) -> str:
         return f"<ModelPlanner over {self.model!r}>"

@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # at run time nothing needs the default, which `typing` knows
 else:
     F = TypeVar("F", covariant=True)
 
-__all__ = ["UNSET", "ArgumentsRefused", "Tool", "ToolContext", "Unset", "result_schema", "tool"]
+__all__ = ["UNSET", "Arguments", "ArgumentsRefused", "Tool", "ToolContext", "Unset", "result_schema", "tool"]
 
 AnsweredBy = Literal["code", "person", "plan"]
 
@@ -97,6 +97,7 @@ class ToolContext:
 
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and named arguments of a function, as values of its own types."""
 _Bind = Callable[[dict[str, Json], ToolContext], Arguments]
 
 

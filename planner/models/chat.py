@@ -1,20 +1,39 @@
-"""The one method a model has."""
+"""The one method a model has, and the one place from which models are asked.
+
+    class Mine:                                              # a model of your own
+        async def agenerate(self, messages, *, tools=None, response_format=None, config=None):
+            said = await my_service([m.to_json() for m in messages])
+            return AIMessage(said.text, usage={"input_tokens": said.read, "output_tokens": said.written})
+
+`no_real_models()` makes it impossible to ask a real model by accident, in tests above all: only models that say
+`real = False` (scripts, recordings) are asked then. The environment variable FOREPLAN_NO_REAL_MODELS=1 does the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
+from ...policies.errors import BadInput
+from ...policies.text import shorten
 from .messages import AIMessage, Message
 
-__all__ = ["ChatModel"]
+__all__ = ["ChatModel", "ask_model", "no_real_models"]
+
+_FORBIDDEN: ContextVar[bool] = ContextVar("foreplan_no_real_models", default=False)
+_VARIABLE = "FOREPLAN_NO_REAL_MODELS"
 
 
 class ChatModel(Protocol):
     """Messages in, one message out.
 
-    `response_format` is a JSON Schema that the answer should fit; a model that cannot be held to one may ignore it.
-    An option is passed only when it is set. What a model raises reaches the caller as it is.
+    `tools` are tools the model may call, each `{"name", "description", "parameters": JSON Schema}`. `response_format`
+    is a JSON Schema that the answer should fit; a model that cannot be held to one may ignore it. An option is passed
+    only when it is set. What a model raises reaches the caller as it is. A model may also have `astream` of the same
+    arguments, which yields `AIMessageChunk`s.
     """
 
     async def agenerate(
@@ -25,3 +44,33 @@ class ChatModel(Protocol):
         response_format: Mapping[str, Any] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> AIMessage: ...
+
+
+@contextmanager
+def no_real_models() -> Iterator[None]:
+    """While this is open, a real model is not asked: whoever tries gets `BadInput`."""
+    token = _FORBIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _FORBIDDEN.reset(token)
+
+
+async def ask_model(model: ChatModel, messages: Sequence[Message], **options: Any) -> AIMessage:
+    """The model's answer; options that are None are not passed. Raises `BadInput` where it gives no message."""
+    refuse_if_forbidden(model)
+    given = {name: value for name, value in options.items() if value is not None}
+    answer: object = await model.agenerate(messages, **given)
+    if not isinstance(answer, AIMessage) or not isinstance(answer.content, str):
+        raise BadInput(f"`agenerate` must give an AIMessage with text, not {shorten(repr(answer), 60)}")
+    return answer
+
+
+def refuse_if_forbidden(model: object) -> None:
+    """Raises `BadInput` where real models are switched off and this one does not say that it is none."""
+    forbidden = _FORBIDDEN.get() or os.environ.get(_VARIABLE, "") not in ("", "0")
+    if forbidden and getattr(model, "real", True):
+        raise BadInput(
+            f"real models are switched off here, and {type(model).__name__} does not say `real = False`; "
+            f"use a ScriptedModel or a recording, or unset {_VARIABLE}"
+        )

@@ -16,13 +16,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...policies.effect import Effect
-from ...policies.errors import BadInput
 from ...policies.failures import ToolFailure
-from ...policies.text import shorten
 from ...registry.schema import Schema, compile_schema
 from ...registry.tools import UNSET, Tool, ToolContext, Unset
 from ..answers import AnswerUnreadable, read_value
-from .chat import ChatModel
+from .chat import ChatModel, ask_model
 from .messages import AIMessage, HumanMessage, Message, SystemMessage
 
 __all__ = ["extract_with"]
@@ -109,14 +107,9 @@ async def _answer(
     schema: Schema,
     context: ToolContext,
 ) -> AIMessage:
-    options: dict[str, Any] = {"response_format": schema.document}
-    if config is not None:
-        options["config"] = config
     context.count({"model_calls": 1})
-    answer: object = await model.agenerate(tuple(messages), **options)
-    if not isinstance(answer, AIMessage) or not isinstance(answer.content, str):
-        raise BadInput(f"`agenerate` must give an AIMessage with text, not {shorten(repr(answer), 60)}")
-    context.count({name: n for name, n in (answer.usage or {}).items() if name in _TOKENS})
+    answer = await ask_model(model, tuple(messages), response_format=schema.document, config=config)
+    context.count({name: int(n) for name, n in (answer.usage or {}).items() if name in _TOKENS})
     return answer
 
 

@@ -48,6 +48,8 @@ class ScriptedModel:
     the order of the calls. Asked once more than it has answers, it raises `ScriptEnded`.
     """
 
+    real = False
+
     def __init__(self, answers: Iterable[Answer] = ()) -> None:
         self.answers: tuple[Answer, ...] = tuple(answers)
         self.requests: list[ModelRequest] = []
