@@ -15,6 +15,7 @@ import asyncio
 import copy
 import inspect
 import json
+import logging
 import random
 import secrets
 import sys
@@ -64,6 +65,9 @@ _T = TypeVar("_T")
 _MOST_PLANS = 1000
 """So many plans are remembered with their cost until they are run."""
 _DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
+
+
+_LOG = logging.getLogger("foreplan")
 
 
 class Engine:
@@ -204,6 +208,8 @@ class Engine:
         proposal = said if isinstance(said, Proposal) else Proposal(said)
         usage = plain_usage(proposal.usage)
         plan = proposal.document
+        for note in proposal.notes:
+            _LOG.info("the planner's answer was put right: %s", note)
         if not isinstance(plan, Plan):
             raise BadInput(f"the planner's `plan` must give a Plan, not {type(plan).__name__}")
         report = self.check(plan)
