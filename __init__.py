@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
-    from .policies.permissions import Principal
+    from .policies.permissions import Level, Principal, Roles
     from .policies.policies import Budget, Limits, Policies
     from .policies.retry import Retry
+    from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.tools import Tool, ToolContext, tool
@@ -43,6 +44,7 @@ __all__ = [
     "ForeplanError",
     "FunctionPlanner",
     "Kind",
+    "Level",
     "Limits",
     "MemoryJournal",
     "ModelPlanner",
@@ -53,6 +55,7 @@ __all__ = [
     "Principal",
     "Registry",
     "Retry",
+    "Roles",
     "Run",
     "SqliteJournal",
     "StaticPlanner",
@@ -63,6 +66,7 @@ __all__ = [
     "as_tool",
     "ask",
     "check",
+    "code_tool",
     "diff",
     "extract_with",
     "review",
@@ -86,9 +90,10 @@ _HOMES = {
     "policies.effect": ("Effect",),
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
-    "policies.permissions": ("Principal",),
+    "policies.permissions": ("Level", "Principal", "Roles"),
     "policies.policies": ("Budget", "Limits", "Policies"),
     "policies.retry": ("Retry",),
+    "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.tools": ("Tool", "ToolContext", "tool"),

@@ -185,6 +185,9 @@ CODES: dict[str, CodeDoc] = {
     "wrong_argument": CodeDoc(
         "error", "A literal argument does not satisfy the tool's schema.", "Give a value that does."
     ),
+    "secret_argument": CodeDoc(
+        "error", "The engine fills this argument with a secret; no plan may give it.", "Leave it out."
+    ),
     "bad_result_schema": CodeDoc(
         "error",
         "The arguments that say what the result of a call is do not say it.",
@@ -192,6 +195,9 @@ CODES: dict[str, CodeDoc] = {
     ),
     "permission": CodeDoc(
         "error", "The principal lacks a permission that the tool needs.", "Run as someone who holds it."
+    ),
+    "level_too_high": CodeDoc(
+        "error", "The tool is of a level that the policy does not allow.", "Find another way."
     ),
     "approval_needed": CodeDoc(
         "info", "Someone must approve this plan before it runs.", "Review and approve it."

@@ -38,7 +38,7 @@ class Line:
         self.deadline: float | None = None
 
 
-def _uncounted(used: Mapping[str, int]) -> None:
+def _uncounted(used: Mapping[str, float]) -> None:
     """Where nobody counts, nothing is."""
 
 
@@ -49,7 +49,8 @@ class ToolContext:
     `idempotency_key` is the same for every attempt of one call, also after a resume: hand it to services that can
     de-duplicate. `attempt` counts from 1, and at most `attempts_left` follow it. `timeout` is what this attempt has, in
     seconds. `model_calls` is how many questions to a model it may ask (None: no bound); `count` adds to what it used, as
-    `{"model_calls": 1, "input_tokens": 812}`.
+    `{"model_calls": 1}` before a question and `{"input_tokens": 812, "output_tokens": 40, "cost": 0.003}` after it; a
+    `cost` replaces the one that the tool states.
     """
 
     run_id: str = ""
@@ -59,7 +60,7 @@ class ToolContext:
     principal: Principal = ANYONE
     timeout: float | None = None
     model_calls: int | None = None
-    count: Callable[[Mapping[str, int]], None] = _uncounted
+    count: Callable[[Mapping[str, float]], None] = _uncounted
     tool: str = ""
     attempts_left: int = 0
     line: Line = dataclasses.field(default_factory=Line, repr=False, compare=False)

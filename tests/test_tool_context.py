@@ -22,6 +22,7 @@ from foreplan import (
     tool,
 )
 from foreplan.executor.telling import Said, Teller
+from foreplan.registry.vaults import MappingSecrets
 
 pytestmark = pytest.mark.anyio
 READS = Effect.READS
@@ -167,6 +168,24 @@ async def test_a_sync_tool_sees_that_it_was_given_up_and_ends() -> None:
         await anyio.to_thread.run_sync(begun.wait, 30)
         tasks.cancel_scope.cancel()
     assert ended.wait(30)
+
+
+async def test_no_secret_is_in_what_tools_say_or_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Notes, reports and records of the tool's logger are scrubbed as all else is."""
+    heard: list[Said] = []
+
+    @tool(effect=READS, secret_refs={"token": "CRM_TOKEN"})
+    async def careless(token: str, context: ToolContext) -> int:
+        """Tell the secret."""
+        context.note(f"with {token}")
+        context.progress(0.5, 1, token)
+        context.logger.warning("with %s", token)
+        return 1
+
+    vault = MappingSecrets({"CRM_TOKEN": "hunter2-hunter2"})
+    assert (await Engine([careless], listen=heard.append, secrets=vault).run(plan_of("careless"))).ok
+    assert len(heard) == 2
+    assert "hunter2" not in repr(heard) + caplog.text
 
 
 async def test_a_tool_logs_under_its_name_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
