@@ -44,8 +44,9 @@ from . import events as e
 from .admission import interrupted
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .events import Event, Outcome
-from .hands import Hands, Result
+from .hands import Hands, Result, rules_of
 from .journal import Journal, Log, MemoryJournal, RunLine
+from .limits import Limiter
 from .mind import outstanding, replay
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
@@ -98,6 +99,7 @@ class Engine:
             dice=dice,
             hands=hands,
             child=self._perform_child,
+            limiter=Limiter(clock, dice),
         )
         self._live: dict[str, Runtime] = {}
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
@@ -226,7 +228,9 @@ class Engine:
         expect(str, run_id, "the id of a run")
         log = self.journal.reopen(run_id)
         with _held(log):
-            state = self._restore(run_id)
+            events = list(self.journal.events(run_id))
+            state = self._restore(run_id, events)
+            self._recall(state, events)
             runtime = Runtime(state, log, self._host)
             return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
 
@@ -342,9 +346,17 @@ class Engine:
             hooks=tuple(self._host.hooks),
         )
 
-    def _restore(self, run_id: str) -> State:
+    def _recall(self, state: State, events: Iterable[Event]) -> None:
+        """What the limits must know of a run that was under way elsewhere, or before this engine was made."""
+        limiter = self._host.limiter
+        if limiter is not None:
+            rules = {
+                name: rules_of(tool, state.principal, state.policies) for name, tool in state.tools.items()
+            }
+            limiter.recall(state.run, events, rules)
+
+    def _restore(self, run_id: str, events: list[Event]) -> State:
         """The state of a run that may go on here: not closed, same tools, same principal."""
-        events = list(self.journal.events(run_id))
         if len(events) < 2 or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
@@ -374,6 +386,7 @@ class Engine:
             hands=self._host.hands,
         )
         child._live = self._live
+        child._host = child._host._replace(limiter=self._host.limiter)
         return await child._as_child(subplan.plan, call, state.approval)
 
     async def _as_child(self, plan: Plan, call: Call, approval: dict[str, Any] | None) -> Result:
@@ -386,6 +399,7 @@ class Engine:
         with _held(log):
             if not events:
                 state.policies = self.policies
+            self._recall(state, events)
             runtime = Runtime(state, log, self._host)
             if len(events) >= 2:
                 commands = self._taken_up(runtime, answers_for(state, call))
@@ -419,6 +433,8 @@ class Engine:
         finally:
             _DRIVING.reset(token)
             del self._live[run]
+            if self._host.limiter is not None:
+                self._host.limiter.seen(run, runtime.state.seq)
         runtime.release()
         return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
 

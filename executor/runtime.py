@@ -33,6 +33,7 @@ from .admission import interrupted
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .journal import Log
+from .limits import Limiter
 from .mind import advance
 from .replanning import replan_request
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Write
@@ -67,6 +68,8 @@ class Host(NamedTuple):
     hands: Hands | None = None
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
+    limiter: Limiter | None = None
+    """What all runs of an engine share; without it, a run keeps to the limits on its own."""
 
 
 _LOG = logging.getLogger("foreplan")
@@ -86,7 +89,8 @@ class Runtime:
         self._log = log
         self._host = host
         self._clock, self._dice = host.clock, host.dice
-        self._guard = Guard(state.policies, expired=self._expired)
+        limiter = host.limiter or Limiter(host.clock, host.dice)
+        self._guard = Guard(state.policies, limiter, expired=self._expired)
         self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
         self._base = Context()
         self._tasks: TaskGroup | None = None
@@ -239,7 +243,7 @@ class Runtime:
             return
         perform = self._bound(call)
         if isinstance(perform, Failure):
-            self._guard.leave(call.tool.name)
+            self._guard.leave(call)
             self._settle_unbegun(call, perform)
             return
         begun = False
@@ -251,14 +255,16 @@ class Runtime:
                 await self._log.durable()
             if self._threaded:
                 await self._breathe()
+            self._guard.begin(call)
             begun = True
         except JournalError as error:
             self._fail(error)
             return
         finally:
             if not begun:
-                self._guard.leave(call.tool.name)
+                self._guard.leave(call)
                 self._settle_cancelled(call, begun=False)
+        result = None
         try:
             result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
@@ -270,7 +276,7 @@ class Runtime:
             await _let_through(error)
             result = self._broken(call, error)
         finally:
-            self._guard.leave(call.tool.name)
+            self._guard.leave(call, result)
         self._settle(call, result)
 
     def _bound(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
