@@ -377,7 +377,9 @@ def _told(event: Event) -> str:
         case e.PlanAccepted():
             return f"{count(len(event.plan.steps), 'step')}, {event.digest.removeprefix('sha256:')[:12]}"
         case e.CallAdmitted():
-            return f"{path_text(event.path)}  {event.tool}({', '.join(f'{k}={json.dumps(v)}' for k, v in event.args.items())})"
+            args = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in event.args.items())
+            decoded = f"  (JSON as text, read: {', '.join(event.decoded)})" if event.decoded else ""
+            return f"{path_text(event.path)}{decoded}  {event.tool}({args})"
         case e.CallStarted():
             return f"{path_text(event.path)}  attempt {event.attempt}"
         case e.CallSettled() | e.ValueSettled():

@@ -8,16 +8,19 @@ fixed, and every call of every path goes through it. The budget is reserved by t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..policies.errors import SchemaRefused
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.permissions import lacking
+from ..registry.decoding import decode
 from ..registry.schema import Problem
 from ..registry.tools import Tool, result_schema
 from .state import State
 
-__all__ = ["admit", "interrupted", "refused"]
+__all__ = ["Admission", "admit", "admit_decoded", "interrupted", "refused"]
+
+_MISFIT = "invalid_arguments"
 
 
 def permission(state: State, tool: Tool) -> Failure | None:
@@ -41,7 +44,7 @@ def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:
         return None
     return Failure(
         Kind.BAD_ARGS,
-        "invalid_arguments",
+        _MISFIT,
         f"{tool.name!r} does not take these arguments: {_sentence(problems)}",
         details={"problems": [{"pointer": p.pointer, "rule": p.rule} for p in problems]},
     )
@@ -70,6 +73,25 @@ def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
     if name not in state.denied:
         state.denied[name] = permission(state, tool)
     return state.denied[name] or schema(tool, args) or promised(tool, args) or flow(tool, args)
+
+
+class Admission(NamedTuple):
+    """Arguments as they are judged and sent, where JSON was read out of a text of theirs, and why they must not be."""
+
+    args: dict[str, Any]
+    decoded: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+
+def admit_decoded(state: State, tool: Tool, args: dict[str, Any]) -> Admission:
+    """The same stages; arguments that do not fit are decoded once, where they hold JSON as text, and judged again."""
+    failure = admit(state, tool, args)
+    if failure is None or failure.code != _MISFIT:
+        return Admission(args, (), failure)
+    decoded = decode(tool.input, args)
+    if not decoded.places:
+        return Admission(args, (), failure)
+    return Admission(decoded.value, decoded.places, admit(state, tool, decoded.value))
 
 
 def refused(decision: str, by: str, reason: str, *, what: str = "this call") -> Failure:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from ..planner.approvals import asks_in_dialogue
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
 from ..policies.failures import Failure, Happened, Kind
@@ -21,10 +22,11 @@ from ..policies.retry import wait_before
 from ..registry.tools import Tool, result_schema
 from ..registry.values import copy_plain
 from . import events as e
-from .admission import admit, refused
+from .admission import Admission, admit, admit_decoded, refused
 from .budget import affordable, release, reserve
 from .events import Outcome, Path, path_text
 from .replanning import patch_decided
+from .rounds import MODEL, REACT, model_timer
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
 from .state import Active, Ask, Call, Command, Fault, Lane, Perform, Sleep, State, Write
 from .steps import (
@@ -125,7 +127,14 @@ def _go_on(state: State, active: Active) -> None:
     if active.admitted:
         _perform(state, active)
     else:
-        fields = (active.path, active.tool.name, active.args, active.args_digest, active.key)
+        fields = (
+            active.path,
+            active.tool.name,
+            active.args,
+            active.args_digest,
+            active.key,
+            active.decoded,
+        )
         give(state, active.path, Write(e.CallAdmitted, fields))
 
 
@@ -177,16 +186,16 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
     lane.next += 1
     path = lane.path(index)
     try:
-        args = _resolved(state, lane, index)
+        admission = admit_decoded(state, tool, _resolved(state, lane, index))
     except Settled as settled:
         write_value(state, path, settled.outcome, failure=settled.failure, reason=settled.reason)
         return
-    failure = admit(state, tool, args)
+    args, failure = admission.args, admission.failure
     if failure is None:
         if tool.answered_by == "person":
             _put_question(state, lane, index, tool, args)
         elif affordable(state, tool, path):
-            _approve_or_admit(state, lane, index, tool, args)
+            _approve_or_admit(state, lane, index, tool, admission)
         else:
             lane.next = index
             _free(state, tool.name)
@@ -219,17 +228,17 @@ def _came_out_empty(state: State, lane: Lane, path: Path, args: dict[str, Any]) 
     return bool(source)
 
 
-def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> None:
-    path = lane.path(index)
+def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, admission: Admission) -> None:
+    path, args, decoded = lane.path(index), admission.args, admission.decoded
     data, key = _identity(state, lane, index, tool, args)
     why = _must_ask(state, lane, path, tool, data)
     if why:
-        active = Active(lane, index, tool, args, data, key)
+        active = Active(lane, index, tool, args, data, key, decoded)
         state.calls[path] = active
         _ask(state, "call", active, ("approve", "reject"), {"reason": why})
         return
     reserve(state, tool, path)
-    give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key)))
+    give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key, decoded)))
 
 
 def _identity(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> tuple[str, str]:
@@ -252,6 +261,10 @@ def _put_question(state: State, lane: Lane, index: int, tool: Tool, args: dict[s
 def _must_ask(state: State, lane: Lane, path: Path, tool: Tool, data: str) -> str:
     """Why a person must see this very call, if one must."""
     code = lane.node.code
+    if path[0] == REACT:
+        why = asks_in_dialogue(tool, state.policies)
+        if why:
+            return why
     if tool.requires_approval == "each" or (code.asks and lane.undoes is None):
         return f"{tool.name!r} asks before each call"
     made = state.acted.get((tool.name, data), {}) if tool.effect is Effect.ACTS else {}
@@ -281,7 +294,9 @@ def admitted(state: State, event: e.CallAdmitted) -> None:
     active = state.calls.get(path)
     if active is None:
         lane, index = lane_item(state, path)
-        active = Active(lane, index, state.tools[event.tool], event.args, event.args_digest, event.key)
+        active = Active(
+            lane, index, state.tools[event.tool], event.args, event.args_digest, event.key, event.decoded
+        )
         state.calls[path] = active
     active.admitted = True
     _perform(state, active)
@@ -404,7 +419,8 @@ def _call_failed(
     failure = event.failure
     assert failure is not None
     seen = (tool.name, sha256(canonical(args)).hexdigest(), failure.code)
-    if state.failed_before.setdefault(seen, state.replans) < state.replans and lane.undoes is None:
+    again = state.failed_before.setdefault(seen, state.replans) < state.replans
+    if again and lane.undoes is None and lane.node.path[0] in state.nodes:
         top = state.nodes[str(lane.node.path[0])].code
         state.hopeless[top.lineage] = (
             f"{top.id!r} failed again as before ({failure.code}) with the same arguments"
@@ -418,6 +434,8 @@ def timer_fired(state: State, event: e.TimerFired) -> None:
     active = state.calls.get(event.path)
     if active is not None:
         state.again.append(active)
+    elif event.path == MODEL:
+        model_timer(state)
     else:
         timer_of_lane(state, event.path)
 

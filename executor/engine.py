@@ -12,9 +12,11 @@ Every async method has a blocking twin for programs without an event loop.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import random
 import secrets
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,8 +31,11 @@ from ..planner.approvals import Approval, Scope, approval_needed, bind, differen
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
+from ..planner.models.chunks import AIMessageChunk
+from ..planner.models.history import Messages, messages_of
 from ..planner.plan import Plan
 from ..planner.planners import Planner
+from ..planner.react import React
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
 from ..planner.subplans import Subplan
@@ -42,7 +47,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
 from .admission import interrupted
-from .children import answers_for, child_id, child_policies, end_of_child, is_child
+from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .events import Event, Outcome
 from .hands import Hands, Result, rules_of
 from .journal import Journal, Log, MemoryJournal, RunLine
@@ -63,7 +68,10 @@ class Engine:
 
     `journal` is a `Journal` or the path of an SQLite file; without one, runs live in memory. `principal` is on whose
     behalf the runs act. `on_failure(request)` may give False (no re-plan) or a note to the planner;
-    `on_replan(request, patch)` may give False or a reason to refuse the patch. `decide(question)` answers questions to
+    `on_replan(request, patch)` may give False or a reason to refuse the patch. `react` is a model in a loop with the
+    tools: `answer` asks it, and where `policies.fallback` says so it takes over from a plan that does not get on, unless
+    `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
+    it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
     """
 
@@ -77,6 +85,10 @@ class Engine:
         principal: Principal = ANYONE,
         on_failure: Hook | None = None,
         on_replan: Hook | None = None,
+        on_fallback: Hook | None = None,
+        before_model: Hook | None = None,
+        after_model: Hook | None = None,
+        react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -89,7 +101,16 @@ class Engine:
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
         self.journal = _journal(journal)
-        hooks = {"on_failure": on_failure, "on_replan": on_replan}
+        if react is not None:
+            expect(React, react, "react", "React(model) makes one")
+        self._react = react
+        hooks = {
+            "on_failure": on_failure,
+            "on_replan": on_replan,
+            "on_fallback": on_fallback,
+            "before_model": before_model,
+            "after_model": after_model,
+        }
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
@@ -98,6 +119,7 @@ class Engine:
             clock=clock,
             dice=dice,
             hands=hands,
+            model=react.model if react is not None else None,
             child=self._perform_child,
             limiter=Limiter(clock, dice),
         )
@@ -167,11 +189,13 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         by: str,
         scope: Scope = "none",
+        fallback: bool = False,
         expires_in: float | None = None,
     ) -> Approval:
         """Say yes to exactly this plan, these inputs, tools, policies and principal; for one run.
 
-        `scope` says which re-plans it covers; `expires_in` is in seconds. Raises `CheckFailed`.
+        `scope` says which re-plans it covers, `fallback` whether a model may go on by itself where the plan does not;
+        `expires_in` is in seconds. Raises `CheckFailed`.
         """
         self._checked(plan)
         if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in > 0):
@@ -185,6 +209,7 @@ class Engine:
             principal=self.principal,
             by=by,
             scope=scope,
+            fallback=fallback,
             expires_at=None if expires_in is None else now + expires_in,
             now=now,
         )
@@ -217,6 +242,23 @@ class Engine:
             runtime.write(self._opening(runtime, plan, settled, approval, log.run))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
+
+    async def answer(self, messages: Messages, *, run_id: str | None = None) -> Run:
+        """What the model of `react` answers, calling tools on the way: text, or data where a form was asked for.
+
+        The answer is the run's `output`, what was said its `messages`. Raises `BadInput` where there is no model.
+        """
+        if self._react is None:
+            raise BadInput(
+                "this engine has no model that answers; give one: Engine(tools, react=React(model))"
+            )
+        spec = self._react.spec(self.registry.only(permitted=self.principal).names, messages_of(messages))
+        log = self.journal.create(run_id or _new_id(self._host.clock()))
+        with _held(log):
+            state = State(self.registry)
+            runtime = Runtime(state, log, self._host)
+            opening = self._opening(runtime, None, {}, None, log.run)._replace(agent=spec)
+            return await self._drive(runtime, runtime.write(opening))
 
     async def resume(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
         """Take up a run that was interrupted or waits. `decisions` answers its questions by id.
@@ -261,6 +303,21 @@ class Engine:
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
 
+    def told(
+        self, *, watch: Callable[[Event], None], chunk: Callable[[AIMessageChunk], None] | None = None
+    ) -> Engine:
+        """This engine with another listener beside its own: `watch` hears events, `chunk` parts of a model's answers."""
+        first = self._host.watch
+
+        def both(event: Event) -> None:
+            if first is not None:
+                first(event)
+            watch(event)
+
+        other = copy.copy(self)
+        other._host = self._host._replace(watch=both, chunk=chunk)
+        return other
+
     def show(self, run_id: str) -> Run:
         """A run as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
         expect(str, run_id, "the id of a run")
@@ -286,6 +343,10 @@ class Engine:
     ) -> Run:
         """`run` for programs without an event loop."""
         return _block(partial(self.run, plan, inputs=inputs, approval=approval, run_id=run_id), "run")
+
+    def answer_blocking(self, messages: Messages, *, run_id: str | None = None) -> Run:
+        """`answer` for programs without an event loop."""
+        return _block(partial(self.answer, messages, run_id=run_id), "answer")
 
     def resume_blocking(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
         """`resume` for programs without an event loop."""
@@ -330,10 +391,13 @@ class Engine:
             raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
 
     def _opening(
-        self, runtime: Runtime, plan: Plan, inputs: dict[str, Any], approval: Approval | None, run: str
+        self, runtime: Runtime, plan: Plan | None, inputs: dict[str, Any], approval: Approval | None, run: str
     ) -> e.RunOpened:
-        used = set(tools_of(plan))
-        planner = self._host.planner is not None
+        used = set(tools_of(plan)) if plan is not None else set(self.registry.names)
+        planner = self._host.planner is not None and plan is not None
+        fallback = self._fallback(plan, used, approval) if plan is not None else None
+        if fallback is not None:
+            used |= set(fallback["tools"])
         return e.RunOpened(
             *runtime.stamp(),
             run=run,
@@ -344,6 +408,7 @@ class Engine:
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
             hooks=tuple(self._host.hooks),
+            fallback=fallback,
         )
 
     def _recall(self, state: State, events: Iterable[Event]) -> None:
@@ -355,9 +420,20 @@ class Engine:
             }
             limiter.recall(state.run, events, rules)
 
+    def _fallback(self, plan: Plan, used: set[str], approval: Approval | None) -> dict[str, Any] | None:
+        """The loop that may take over from this plan: with its tools, and with those that only read."""
+        allowed = self.policies.fallback and (approval is None or approval.fallback)
+        if self._react is None or not allowed:
+            return None
+        permitted = self.registry.only(permitted=self.principal)
+        reads = permitted.only(effect="reads").names if self.policies.approve != "always" else ()
+        tools = {name for name in used if name in permitted} | set(reads)
+        return self._react.spec(tools, (), answer=_form_of(plan))
+
     def _restore(self, run_id: str, events: list[Event]) -> State:
         """The state of a run that may go on here: not closed, same tools, same principal."""
-        if len(events) < 2 or not isinstance(events[0], e.RunOpened):
+        begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
+        if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
         changed = _changed(opened, self.registry, self.principal)
@@ -439,8 +515,16 @@ class Engine:
         return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
 
 
+def _form_of(plan: Plan) -> dict[str, Any] | None:
+    """The form of an answer in place of the plan's output: an object of the same keys, where it is one."""
+    output = plan.output
+    if not isinstance(output, dict) or not output or any(key.startswith("$") for key in output):
+        return None
+    return {"type": "object", "properties": {key: {} for key in output}, "required": sorted(output)}
+
+
 def _check_names(policies: Policies, registry: Registry) -> None:
-    """Raises `BadInput` for a tool that a rule names and nobody has: a misspelt name must never mean "no rule"."""
+    """Raises `BadInput` for a tool or host that a rule names and nobody has: a misspelt name never means "no rule"."""
     limits = policies.limits
     named: dict[str, Mapping[str, object]] = {
         "limits": limits.tool,
@@ -453,6 +537,11 @@ def _check_names(policies: Policies, registry: Registry) -> None:
                 guess = did_you_mean(name, registry.names)
                 verb = "names" if where == "the budget" else "name"
                 raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
+    hosts = hosts_of(registry)
+    for name in [*limits.host, *limits.rates.host]:
+        if name.lower() not in hosts:
+            guess = did_you_mean(name, sorted(hosts)) or "; a tool states its own: @tool(host=...)"
+            raise BadInput(f"limits name a host {name!r} that no tool states{guess}")
 
 
 def read_run(journal: Journal, run_id: str) -> Run:
@@ -573,10 +662,20 @@ def _block(function: Callable[[], Awaitable[_T]], name: str) -> _T:
         raise BadInput(
             f"{name}_blocking was called inside a tool of run {_DRIVING.get()!r}: that would wait for itself"
         )
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _in_a_loop():
         return anyio.run(function)
     raise BadInput(
         f"{name}_blocking was called inside a running event loop; use `await engine.{name}(...)` there"
     )
+
+
+def _in_a_loop() -> bool:
+    """Whether an event loop runs in this thread: one of asyncio, or of trio where that is loaded."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        return True
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -70,7 +70,8 @@ class Outcome(StrEnum):
 class RunOpened(NamedTuple):
     """A run exists. `contracts` holds what each tool promised, by name; `approval` is the approval's document.
 
-    `parent` is the run in which this one is a call of a sub-plan.
+    `parent` is the run in which this one is a call of a sub-plan. `agent` describes the dialogue that the run is,
+    `fallback` the one that may take over from its plan: messages, tools, bounds.
     """
 
     seq: int
@@ -85,6 +86,8 @@ class RunOpened(NamedTuple):
     planner: bool = False
     hooks: tuple[str, ...] = ()
     parent: str = ""
+    agent: dict[str, Any] | None = None
+    fallback: dict[str, Any] | None = None
 
 
 class PlanAccepted(NamedTuple):
@@ -98,7 +101,10 @@ class PlanAccepted(NamedTuple):
 
 
 class CallAdmitted(NamedTuple):
-    """A call may be made: arguments resolved and valid, permitted, within budget (one tool call is reserved)."""
+    """A call may be made: arguments resolved and valid, permitted, within budget (one tool call is reserved).
+
+    `decoded`: JSON Pointers to arguments that were JSON as text and are in `args` what the text said.
+    """
 
     seq: int
     at: float
@@ -108,6 +114,7 @@ class CallAdmitted(NamedTuple):
     args: dict[str, Any]
     args_digest: str
     key: str
+    decoded: tuple[str, ...] = ()
 
 
 class CallStarted(NamedTuple):
@@ -198,21 +205,25 @@ class HookAnswered(NamedTuple):
     answer: Literal["go", "stop"]
     note: str = ""
     failure: Failure | None = None
+    value: Any = None
+    """What the hook wants instead: messages, a message, arguments."""
 
 
 class ModelAnswered(NamedTuple):
-    """A planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable) or `failure` is set."""
+    """A model or planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable), `message` (in a
+    dialogue) or `failure` is set."""
 
     seq: int
     at: float
     dice: float
-    purpose: Literal["replan"]
+    purpose: Literal["replan", "react"]
     patch: Patch | None = None
     cannot_plan: str = ""
     findings: tuple[dict[str, Any], ...] = ()
     failure: Failure | None = None
     text: str = ""
-    usage: dict[str, int] | None = None
+    usage: dict[str, float] | None = None
+    message: dict[str, Any] | None = None
 
 
 class PatchAccepted(NamedTuple):
@@ -330,6 +341,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "policies": Policies.model_validate,
     "outcome": Outcome,
     "path": tuple,
+    "decoded": tuple,
     "options": tuple,
     "hooks": tuple,
     "waiting": tuple,

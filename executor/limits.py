@@ -403,17 +403,14 @@ class Limiter:
         broken = self._open(rules)
         if broken and not probe:
             return
-        kind = failure.kind if failure is not None else None
-        if kind in rules.breaker.kinds:
-            assert kind is not None
-            own = self._circuits.setdefault((rules.tool, kind), Circuit())
+        if failure is not None and failure.kind in rules.breaker.kinds:
+            own = self._circuits.setdefault((rules.tool, failure.kind), Circuit())
             for circuit in {own, *(circuit for _, circuit in broken)}:
                 circuit.failed(at, rules.breaker)
-        else:
-            for known in rules.breaker.kinds:
-                circuit = self._circuits.get((rules.tool, known))
-                if circuit is not None:
-                    circuit.answered()
+            return
+        for kind in rules.breaker.kinds:
+            if (rules.tool, kind) in self._circuits:
+                self._circuits[rules.tool, kind].answered()
 
     def _open(self, rules: Rules) -> list[tuple[Kind, Circuit]]:
         """The broken circuits of a tool."""

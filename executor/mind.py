@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from ..planner.models.messages import HumanMessage
 from ..policies.expressions import EvaluationError
 from ..policies.text import count
 from ..registry.values import copy_plain
@@ -33,8 +34,9 @@ from .calls import (
 )
 from .events import Event, Outcome
 from .program import compile_plan
-from .replanning import consider_replan, hook_answered, model_answered, patch_accepted, patch_refused
-from .state import Command, Frame, Node, StaleState, State, Write
+from .replanning import consider_replan, hook_answered, model_answered, patch_accepted, patch_refused, so_far
+from .rounds import begin_dialogue, heard, hooked, next_round
+from .state import Command, Consult, Dialogue, Frame, Node, StaleState, State, Write
 from .steps import begin, enter_ready, give, take_back
 
 __all__ = ["advance", "outstanding", "replay"]
@@ -84,6 +86,10 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.approval = event.approval
     state.planner = event.planner
     state.hooks = frozenset(event.hooks)
+    state.fallback = event.fallback
+    if event.agent is not None:
+        begin_dialogue(state, event.agent)
+        return
     state.open["plan"] = Write(e.PlanAccepted, ())  # the engine holds the plan; it writes this itself
 
 
@@ -101,15 +107,36 @@ def _accepted(state: State, event: e.PlanAccepted) -> None:
 
 def _rest(state: State) -> None:
     """Nothing is under way: re-plan what failed, wait for people, or close."""
-    if not state.stopping and consider_replan(state):
+    if state.dialogue is None:
+        if not state.stopping and consider_replan(state):
+            return
+    elif not state.stopping and next_round(state) and not state.stopping:
         return
-    if state.decisions:
+    if state.decisions or (not state.stopping and _fall_back(state)):
         return
-    if state.root is not None and _troubled(state) and not state.stopping and take_back(state, state.root):
+    reached = state.dialogue is not None and not state.dialogue.over
+    if (
+        state.root is not None
+        and _troubled(state)
+        and not (state.stopping or reached)
+        and take_back(state, state.root)
+    ):
         make_room(state)
         if not state.stopping:
             return
     give(state, "close", Write(e.RunClosed, _closing(state)))
+
+
+def _fall_back(state: State) -> bool:
+    """Let a model go on by itself where the plan does not, if that is allowed."""
+    if state.fallback is None or state.dialogue is not None or not _troubled(state):
+        return False
+    if "on_fallback" in state.hooks and not state.fallback_asked:
+        state.fallback_asked = True
+        give(state, "hook", Consult("on_fallback"))
+        return True
+    begin_dialogue(state, state.fallback, HumanMessage(so_far(state)))
+    return not state.stopping
 
 
 def _troubled(state: State) -> list[Node]:
@@ -118,8 +145,13 @@ def _troubled(state: State) -> list[Node]:
 
 
 def _closing(state: State) -> tuple[Any, ...]:
+    dialogue = state.dialogue
+    if dialogue is not None and not state.stopping and (state.root is None or not dialogue.over):
+        return _answered(state, dialogue)
     failed = _troubled(state)
     output, problem = _output(state)
+    if dialogue is not None and dialogue.value is not None:
+        output = dialogue.value
     if state.stopping:
         return ("stopped", state.stopping, output, _stopped_message(state) + _undone(state))
     if state.unplannable:
@@ -132,6 +164,16 @@ def _closing(state: State) -> tuple[Any, ...]:
         output,
         f"{count(len(state.nodes) - len(state.superseded), 'step is', 'steps are')} settled",
     )
+
+
+def _answered(state: State, dialogue: Dialogue) -> tuple[Any, ...]:
+    """The end of a dialogue that came to one."""
+    rounds = count(dialogue.round, "round")
+    if dialogue.over:
+        return ("failed", "", dialogue.value, f"{dialogue.over} (after {rounds})")
+    failed = _troubled(state)
+    first = f"{count(len(failed), 'step')} of the plan did not succeed; " if failed else ""
+    return ("done", "", dialogue.value, f"{first}answered after {rounds}")
 
 
 def _output(state: State) -> tuple[Any, str]:
@@ -154,7 +196,9 @@ def _failed_message(state: State, failed: list[Node]) -> str:
     rest = len(failed) - len(causes)
     blocked = f"; {count(rest, 'step was', 'steps were')} blocked by that" if rest else ""
     hopeless = "; ".join(state.hopeless[n.code.lineage] for n in causes if n.code.lineage in state.hopeless)
-    why = f" ({state.gave_up or hopeless})" if state.gave_up or hopeless else ""
+    fallback = f"the fallback: {state.dialogue.over}" if state.dialogue is not None else ""
+    whys = "; ".join(why for why in (state.gave_up or hopeless, fallback) if why)
+    why = f" ({whys})" if whys else ""
     return f"{len(causes)} of {count(len(state.nodes), 'step')} failed: {named}{more}{blocked}{why}"
 
 
@@ -173,6 +217,26 @@ def _stopped_message(state: State) -> str:
     if state.stopping == "budget":
         return f"the budget of {state.short} is used up; {count(left, 'step was', 'steps were')} not finished"
     return f"{state.gave_up or 'the run was stopped'}; {count(left, 'step was', 'steps were')} not finished"
+
+
+def _model_answered(state: State, event: e.ModelAnswered) -> None:
+    if event.purpose == "react":
+        heard(state, event)
+    else:
+        model_answered(state, event)
+
+
+def _hook_answered(state: State, event: e.HookAnswered) -> None:
+    if event.hook == "on_fallback":
+        del state.open["hook"]
+        if event.answer == "stop":
+            state.fallback = None
+            state.gave_up = state.gave_up or event.note or "the on_fallback hook stopped the fallback"
+    elif event.hook in ("before_model", "after_model"):
+        del state.open["hook"]
+        hooked(state, event)
+    else:
+        hook_answered(state, event)
 
 
 def _paused(state: State, event: e.RunPaused) -> None:
@@ -201,8 +265,8 @@ _ON: dict[type[Event], Callable[[State, Any], None]] = {
     e.TimerFired: timer_fired,
     e.DecisionAsked: decision_asked,
     e.DecisionMade: decision_made,
-    e.HookAnswered: hook_answered,
-    e.ModelAnswered: model_answered,
+    e.HookAnswered: _hook_answered,
+    e.ModelAnswered: _model_answered,
     e.PatchAccepted: patch_accepted,
     e.PatchRefused: patch_refused,
     e.RunPaused: _paused,

@@ -14,6 +14,7 @@ from ..planner.checking import check
 from ..planner.findings import Finding
 from ..planner.patches import PatchDoesNotFit, apply_patch
 from ..planner.plan import Patch, Plan
+from ..planner.react import compact, shown, told_failure
 from ..planner.requests import ReplanRequest, StepFailure, StepOutcome
 from ..planner.reviewing import diff
 from ..planner.shapes import shape_of, words_of
@@ -32,6 +33,7 @@ __all__ = [
     "patch_decided",
     "patch_refused",
     "replan_request",
+    "so_far",
 ]
 
 _ITEMS = 50
@@ -78,6 +80,19 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         notes=tuple(state.notes),
         show_tool_text=state.policies.show_tool_text,
     )
+
+
+def so_far(state: State) -> str:
+    """What a model is told that takes over from a plan: the goal, the results so far, what failed."""
+    results = {id_: shown(node.value) for id_, node in state.nodes.items() if node.outcome is Outcome.OK}
+    failures = [
+        {"step": failure.step, "tool": failure.tool, "args": failure.args, **told_failure(failure.failure)}
+        for node in _troubled(state)
+        for failure in _failures(node)
+    ]
+    unsettled = [id_ for id_, node in state.nodes.items() if node.outcome is Outcome.BLOCKED]
+    told = {"results": results, "failures": failures[:_ITEMS], "not_done": unsettled}
+    return f"Goal: {state.plan.goal}\nA plan for it ran as far as it could. Results, failures and what was not done:\n{compact(told)}"
 
 
 def hook_answered(state: State, event: e.HookAnswered) -> None:

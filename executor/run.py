@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..planner.models.messages import Message
 from ..planner.plan import Plan
 from ..policies.failures import Failure
 from ..policies.text import count
 from ..registry.values import copy_plain
 from .events import DecisionAsked, Outcome, Path, RunState, path_text
+from .rounds import unanswered
 from .state import Frame, Lane, Node, State
 
 __all__ = ["ItemResult", "Run", "StepResult", "run_of"]
@@ -98,6 +100,8 @@ class Run:
     tool_calls: int = 0
     model_calls: int = 0
     replans: int = 0
+    messages: tuple[Message, ...] = ()
+    """What was said in a dialogue; every call in it is answered, also where the run was cut short."""
     parent: str = ""
     """The run in which this one is the call of a sub-plan."""
 
@@ -133,6 +137,7 @@ class Run:
             "tool_calls": self.tool_calls,
             "model_calls": self.model_calls,
             "replans": self.replans,
+            **({"messages": [m.to_json() for m in self.messages]} if self.messages else {}),
             **({"parent": self.parent} if self.parent else {}),
         }
 
@@ -156,8 +161,14 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         tool_calls=state.tool_calls,
         model_calls=state.model_calls,
         replans=state.replans,
+        messages=_messages(state),
         parent=state.parent,
     )
+
+
+def _messages(state: State) -> tuple[Message, ...]:
+    dialogue = state.dialogue
+    return (*dialogue.history, *unanswered(dialogue)) if dialogue is not None else ()
 
 
 def _standing(state: State) -> tuple[RunState, str, str]:

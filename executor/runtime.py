@@ -18,6 +18,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..planner.findings import PlanUnreadable
+from ..planner.models.chat import ChatModel
+from ..planner.models.chunks import AIMessageChunk
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
@@ -32,11 +34,12 @@ from . import events as e
 from .admission import interrupted
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
+from .hearing import hear, heard_in, hook_value
 from .journal import Log
 from .limits import Limiter
 from .mind import advance
 from .replanning import replan_request
-from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Write
+from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
@@ -66,6 +69,10 @@ class Host(NamedTuple):
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
+    model: ChatModel | None = None
+    """Answers in dialogues."""
+    chunk: Callable[[AIMessageChunk], None] | None = None
+    """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
     limiter: Limiter | None = None
@@ -206,6 +213,8 @@ class Runtime:
                 self._start(self._sleep, command)
             case Replan():
                 self._start(self._replan, command)
+            case Think():
+                self._start(self._think, command)
             case Consult():
                 self._start(self._consult, command)
             case Ask():
@@ -391,12 +400,13 @@ class Runtime:
 
     async def _consult(self, command: Consult) -> None:
         hook = self._host.hooks.get(command.hook)
-        note, answer, failure = "", "go", None
+        note, answer, failure, value = "", "go", None, None
         try:
             said = hook(*self._subject(command)) if hook is not None else False
             if isinstance(said, Awaitable):
                 said = await said
             answer = "stop" if said is False else "go"
+            value = hook_value(command.hook, said)
             if hook is None:
                 note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
             if isinstance(said, str):
@@ -404,11 +414,36 @@ class Runtime:
         except BaseException as error:
             await _let_through(error)
             failure = failure_of(error, self.state.policies)
-        self._answer(lambda: e.HookAnswered(*self.stamp(), command.hook, answer, note, failure))  # type: ignore[arg-type]
+        self._answer(lambda: e.HookAnswered(*self.stamp(), command.hook, answer, note, failure, value))  # type: ignore[arg-type]
 
     def _subject(self, command: Consult) -> tuple[Any, ...]:
+        dialogue = self.state.dialogue
+        if command.hook == "before_model" and dialogue is not None:
+            return (list(heard_in(dialogue)),)
+        if command.hook == "after_model" and dialogue is not None:
+            return (dialogue.history[-1],)
         request = replan_request(self.state)
         return (request,) if command.patch is None else (request, command.patch)
+
+    async def _think(self, command: Think) -> None:
+        answer = await self._model_answer()
+        self._answer(lambda: e.ModelAnswered(*self.stamp(), "react", **answer))
+
+    async def _model_answer(self) -> dict[str, Any]:
+        """What the model of the dialogue said, as the fields of ModelAnswered."""
+        model, seconds, dialogue = self._host.model, self.state.policies.planner_timeout, self.state.dialogue
+        assert dialogue is not None
+        if model is None:
+            return {"failure": Failure(Kind.BUSINESS, "no_model", "this engine has no model to ask")}
+        try:
+            with anyio.move_on_after(seconds) as scope:
+                return await hear(model, dialogue, self.state.tools, self._host.chunk)
+        except BaseException as error:
+            await _let_through(error)
+            if not scope.cancelled_caught:
+                return {"failure": failure_of(error, self.state.policies)}
+        message = f"the model gave no answer within {seconds:g} s"
+        return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
 
     async def _replan(self, command: Replan) -> None:
         answer = await self._planner_answer(replan_request(self.state, command))

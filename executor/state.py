@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from ..planner.answers import tidy_name
+from ..planner.models.messages import InvalidToolCall, Message, ToolCall
 from ..planner.plan import Patch, Plan
 from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
@@ -17,7 +20,7 @@ from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Budget, Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .events import DecisionAsked, Event, Outcome, Path, RunClosed
+from .events import DecisionAsked, Event, Outcome, Path, RunClosed, path_text
 from .program import Block, Code, Program
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "Call",
     "Command",
     "Consult",
+    "Dialogue",
     "Fault",
     "Frame",
     "Lane",
@@ -35,6 +39,7 @@ __all__ = [
     "Sleep",
     "StaleState",
     "State",
+    "Think",
     "Undone",
     "Write",
 ]
@@ -101,7 +106,13 @@ class Replan(NamedTuple):
     findings: tuple[dict[str, Any], ...] = ()
 
 
-Command: TypeAlias = Write | Perform | Sleep | Ask | Consult | Replan
+class Think(NamedTuple):
+    """Ask the model of the dialogue what next: ModelAnswered."""
+
+    round: int
+
+
+Command: TypeAlias = Write | Perform | Sleep | Ask | Consult | Replan | Think
 
 
 class Frame:
@@ -135,7 +146,9 @@ class Frame:
     @property
     def lineage(self) -> str:
         """Names of the groups around, as they were first called, with the indices of their items."""
-        return "" if self.lane is None else f"{self.lane.lineage}[{self.index}]."
+        if self.lane is None:
+            return f"{path_text(self.path)}." if self.path else ""
+        return f"{self.lane.lineage}[{self.index}]."
 
 
 class Node:
@@ -278,6 +291,7 @@ class Active:
         "args",
         "args_digest",
         "attempt",
+        "decoded",
         "index",
         "key",
         "lane",
@@ -288,7 +302,14 @@ class Active:
     )
 
     def __init__(
-        self, lane: Lane, index: int, tool: Tool, args: dict[str, Any], args_digest: str, key: str
+        self,
+        lane: Lane,
+        index: int,
+        tool: Tool,
+        args: dict[str, Any],
+        args_digest: str,
+        key: str,
+        decoded: tuple[str, ...] = (),
     ) -> None:
         self.lane = lane
         self.index = index
@@ -297,12 +318,78 @@ class Active:
         self.args = args
         self.args_digest = args_digest
         self.key = key
+        self.decoded = decoded
+        """Where JSON was read out of a text of the arguments."""
         self.attempt = 0
         self.started = False
         self.admitted = False
         self.answers: dict[str, dict[str, Any]] = {}
         self.unsure = False
         """Whether an attempt ended so that nobody knows whether it had an effect."""
+
+
+class Dialogue:
+    """A model in a loop with tools: what was said, the round under way, and why it must end."""
+
+    __slots__ = (
+        "asked",
+        "attempts",
+        "done",
+        "failing",
+        "frame",
+        "heard_instead",
+        "history",
+        "max_rounds",
+        "must_call",
+        "notice",
+        "offered",
+        "over",
+        "repairs",
+        "response_format",
+        "round",
+        "said",
+        "value",
+    )
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.history: list[Message] = []
+        self.heard_instead: list[Message] | None = None
+        """What the model hears in this round in place of the history, by the wish of a hook."""
+        self.offered: tuple[str, ...] = tuple(spec["tools"])
+        self.response_format: dict[str, Any] | None = spec.get("response_format")
+        self.max_rounds: int = spec["max_rounds"]
+        self.must_call: bool = spec.get("must_call", False)
+        self.round = 0
+        self.said = 0
+        self.attempts = 0
+        """How often the model failed in this round."""
+        self.repairs = 0
+        self.frame: Frame | None = None
+        self.asked: list[tuple[ToolCall | InvalidToolCall, str | None, Failure | None]] = []
+        """The calls of the round: each with its step, or with why there is none."""
+        self.failing: frozenset[str] = frozenset()
+        self.over = ""
+        """Why it ends without the answer that was wanted."""
+        self.notice = ""
+        """The same as the model may hear it: without a word of a tool."""
+        self.done = False
+        self.value: Any = None
+
+    @property
+    def last(self) -> bool:
+        """Whether this round is the last."""
+        return bool(self.over) or self.round >= self.max_rounds
+
+    def name_of(self, said: str) -> str:
+        """The offered tool that the model means."""
+        return tidy_name(said, self.offered)
+
+    def add(self, message: Message) -> None:
+        """The history goes on with this message, under an id of its own."""
+        if message.id is None:
+            message = replace(message, id=f"m{self.said}")
+        self.said += 1
+        self.history.append(message)
 
 
 class State:
@@ -330,6 +417,10 @@ class State:
         self.root: Frame | None = None
         self.undoing: dict[Path, Lane] = {}
         """Lanes that take things back, by the path of each of their calls."""
+        self.dialogue: Dialogue | None = None
+        self.fallback: dict[str, Any] | None = None
+        """The loop that may take over where the plan does not get on."""
+        self.fallback_asked = False
         self.undone = 0
         self.not_undone = 0
         self.superseded: set[str] = set()

@@ -94,9 +94,11 @@ def write_value(
 
 def find(state: State, path: Path) -> tuple[Node, int]:
     """The step a path leads to, and which item of it (0 where the path names none)."""
-    frame = state.root
+    dialogue = state.dialogue
+    inside = dialogue is not None and path[0] == "@react"
+    frame = dialogue.frame if dialogue is not None and inside else state.root
     node, index = None, 0
-    for part in path:
+    for part in path[2:] if inside else path:
         if isinstance(part, int):
             index = part
             continue

@@ -39,6 +39,7 @@ __all__ = [
     "Scope",
     "approval_needed",
     "asks_at_call",
+    "asks_in_dialogue",
     "bind",
     "covers",
     "differences",
@@ -92,6 +93,8 @@ class Approval(Record):
     approved_at: float
     expires_at: float | None = None
     scope: Scope = "none"
+    fallback: bool = False
+    """Whether a model may go on by itself where this plan does not get on."""
     plan: str
     tools: dict[str, Contract]
     policies: dict[str, Any]
@@ -138,6 +141,7 @@ def bind(
     by: str,
     now: float,
     scope: Scope = "none",
+    fallback: bool = False,
     expires_at: float | None = None,
     id: str | None = None,
 ) -> Approval:
@@ -152,6 +156,7 @@ def bind(
             approved_at=now,
             expires_at=expires_at,
             scope=scope,
+            fallback=fallback,
             plan=digest(plan.to_json()),
             tools={name: _contract(registry[name]) for name in tools_of(plan)},
             policies=(policies or Policies()).model_dump(mode="json"),
@@ -235,6 +240,17 @@ def asks_at_call(step: Step, tool: Tool, *, many: bool = False) -> bool:
     if tool.requires_approval is not True:
         return False
     return many or step.has("each") or step.next is not None or not compile_template(step.args).literal
+
+
+def asks_in_dialogue(tool: Tool, policies: Policies) -> str:
+    """Why a person is asked about a call that no approved plan holds; "" where nobody is."""
+    if tool.requires_approval is not False:
+        return f"{tool.name!r} asks for approval"
+    if policies.approve == "always":
+        return "the policy asks for an approval always"
+    if policies.approve == "acts" and tool.effect is Effect.ACTS:
+        return f"{tool.name!r} acts, and no approved plan holds this call"
+    return ""
 
 
 def covers(scope: str, patch: Patch, registry: Registry, plan: Plan) -> bool:

@@ -10,8 +10,9 @@ one with 10,000 faults, because only so many unknown names are compared with wha
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
@@ -23,13 +24,14 @@ from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
 from ..policies.permissions import Principal, lacking
 from ..policies.policies import Policies
 from ..policies.text import shorten
+from ..registry.decoding import decode, decode_text
 from ..registry.registry import Registry
 from ..registry.schema import Problem, Schema, compile_schema
 from ..registry.tools import Tool
 from .approvals import tools_of, why_needed
 from .counts import Counts
-from .documents import CAPS, MAX_STEPS, read_json
-from .findings import Finding, PlanUnreadable, Report, pointer_to, quoted, split_pointer
+from .documents import CAPS, MAX_STEPS
+from .findings import Finding, Report, pointer_to, quoted, split_pointer
 from .folding import Known
 from .graph import shorten_path
 from .hints import lookalikes, undescribed
@@ -574,8 +576,31 @@ def _arguments(
         if held is not None and part is not None:
             yield from _mixed(study, part, args[str(name)], held, (name,))
     if literals and not schema.accepts(literals):
-        for problem in _problems_of(schema, literals):
-            yield _misfit(problem, pointer, _decoded(schema, literals, problem))
+        yield from _misfits(schema, literals, pointer)
+
+
+def _misfits(schema: Schema, literals: Mapping[str, Json], pointer: str) -> Findings:
+    """What is wrong with literal arguments, once JSON that was written as text has been read."""
+    decoded = decode(schema, dict(literals))
+    paths = [split_pointer(place) for place in decoded.places]
+    computed = {path[0] for path in paths if _is_computed(_looked_up(decoded.value, path))}
+    taken = decoded.value | {name: literals[name] for name in computed}
+    for path in paths:
+        if path[0] not in computed:
+            where = pointer_to(*path, within=pointer)
+            yield _as_text(_called(_numbered(path)), where, _looked_up(taken, path))
+    for problem in _problems_of(schema, taken):
+        yield _misfit(problem, pointer, _as_json(taken, problem.pointer))
+
+
+def _as_text(name: str, pointer: str, value: Json) -> Finding:
+    """An object or a list that was written as text, and is read."""
+    kind = "an object" if isinstance(value, dict) else "a list"
+    message = f"{name} must be {kind} and is text that holds one; it is read as JSON"
+    text = json.dumps(value, ensure_ascii=False)
+    return finding(
+        "json_as_text", pointer, message, text if len(text) <= 500 else "write it as JSON, not as text"
+    )
 
 
 def _keys(study: Study, given: Mapping[str, Json], wanted: Type, pointer: str, who: str) -> Findings:
@@ -606,7 +631,10 @@ def _mixed(study: Study, part: Part, template: Json, wanted: Type, path: tuple[s
         return
     inside = any(spot[: len(path)] == path for spot in part.spots)
     if not inside or _is_special(template):
-        if not _is_computed(template) and disjoint(type_of_value(_bare(template)), wanted):
+        read = decode_text(template, wanted.kinds) if isinstance(template, str) else None
+        if read is not None and not _is_computed(read):
+            yield _as_text(_called(path), pointer, read)
+        elif not _is_computed(template) and disjoint(type_of_value(_bare(template)), wanted):
             yield finding("wrong_argument", pointer, f"{_called(path)} must be {describe(wanted)}")
         return
     kind = "object" if isinstance(template, dict) else "array"
@@ -675,21 +703,25 @@ def _is_stray(problem: Problem) -> bool:
     return problem.rule == "additionalProperties" and problem.pointer.count("/") <= 1
 
 
-def _decoded(schema: Schema, literals: Mapping[str, Json], problem: Problem) -> str:
-    """An object or a list that was written as JSON text inside a string, as it should be; else nothing."""
-    name, *inside = split_pointer(problem.pointer)
-    text = literals[name]
-    if inside or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
-        return ""
-    try:
-        value = read_json(text)
-    except PlanUnreadable:
-        return ""
-    return f"write it as JSON, not as text: {shorten(text, 200)}" if schema.accepts({name: value}) else ""
+def _as_json(literals: Mapping[str, Json], pointer: str) -> str:
+    """The next move where a text that is wrong there holds expressions, which would not be computed; else nothing."""
+    text = _looked_up(literals, split_pointer(pointer))
+    value = decode_text(text, ("object", "array")) if isinstance(text, str) else None
+    return f"write it as JSON, not as text: {shorten(text, 200)}" if _is_computed(value) else ""
+
+
+def _looked_up(value: Any, path: Sequence[str]) -> Json:
+    for step in path:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+def _numbered(path: Sequence[str]) -> tuple[str | int, ...]:
+    return tuple(int(part) if part.isdigit() else part for part in path)
 
 
 def _misfit(problem: Problem, pointer: str, suggestion: str) -> Finding:
-    name = _called(tuple(int(p) if p.isdigit() else p for p in split_pointer(problem.pointer)))
+    name = _called(_numbered(split_pointer(problem.pointer)))
     code = _MISFITS.get(problem.rule, "wrong_argument")
     return finding(code, pointer + problem.pointer, f"{name} {problem.message}", suggestion)
 

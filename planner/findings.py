@@ -176,6 +176,11 @@ CODES: dict[str, CodeDoc] = {
     # tools
     "unknown_tool": CodeDoc("error", "No tool has this name.", "Use one of the tools that are offered."),
     "unknown_argument": CodeDoc("error", "The tool takes no such argument.", "Use the name suggested."),
+    "json_as_text": CodeDoc(
+        "warning",
+        "An argument that is an object or a list was written as JSON inside a text; the run reads it once.",
+        "Write it as JSON.",
+    ),
     "missing_argument": CodeDoc("error", "A required argument is not given.", "Give it."),
     "wrong_argument": CodeDoc(
         "error", "A literal argument does not satisfy the tool's schema.", "Give a value that does."

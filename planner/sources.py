@@ -118,6 +118,10 @@ class Source(NamedTuple):
             old = split_pointer(pointer)[-1]
         elif finding.code in _NAMES or (pointer.endswith("/$") and _is_expression(new)):
             old = _look_up(self.document, pointer)
+        elif finding.code == "json_as_text" and new[:1] in ("{", "["):
+            return corrected_line(
+                line, column, _look_up(self.document, pointer), new, is_json=self.is_json, raw=True
+            )
         elif finding.code == "looks_like_reference" and not pointer.endswith("/$"):
             new = new.replace("{$:", '{"$":', 1) if self.is_json else new
             return corrected_line(

@@ -110,6 +110,8 @@ class Policies(Frozen):
     """A plan with a tool of this level or above needs an approval, whatever `approve` says."""
     budget: Budget = Budget()
     limits: Limits = Limits()
+    fallback: bool = False
+    """Whether a model may go on by itself where a plan does not get on; an approved plan must allow it too."""
     undo: bool = True
     """Whether a unit that fails (the plan, an item of a group) takes back what its steps say how to undo."""
     show_tool_text: bool = False

@@ -288,14 +288,48 @@ def test_suggestions_are_whole_corrected_expressions() -> None:
     assert report(inputs).errors[0].suggestion == "inputs.ledger"
 
 
-def test_json_inside_a_text_is_recognised() -> None:
-    """Models write lists and objects as text; the suggestion says how it is meant."""
+def test_json_inside_a_text_is_read_with_a_warning() -> None:
+    """Models write lists and objects as text (P9): the run reads them, the suggestion is the value; what is wrong stays wrong."""
     found = report(
         """steps: [{id: a, tool: send_email, args: {to: a@b, body: x, cc: '["c@d"]', options: '{"tag": 3}'}}]"""
     )
-    assert [f.pointer for f in found.errors] == ["/steps/0/args/cc", "/steps/0/args/options"]
-    assert found.errors[0].suggestion == 'write it as JSON, not as text: ["c@d"]'
-    assert not found.errors[1].suggestion
+    assert [(f.code, f.pointer, f.suggestion) for f in found.warnings] == [
+        ("json_as_text", "/steps/0/args/cc", '["c@d"]'),
+        ("json_as_text", "/steps/0/args/options", '{"tag": 3}'),
+    ]
+    assert [f.pointer for f in found.errors] == ["/steps/0/args/options/tag"]
+
+
+def test_an_expression_in_json_in_a_text_is_an_error() -> None:
+    """It would be sent as it is, not computed."""
+    found = report(
+        """steps: [{id: n, value: c@d}, {id: a, tool: send_email, args: {to: a@b, body: x, cc: '[{"$": "n"}]'}}]"""
+    )
+    assert [(f.code, f.pointer) for f in found.errors] == [("wrong_argument", "/steps/1/args/cc")]
+    assert found.errors[0].suggestion == 'write it as JSON, not as text: [{"$": "n"}]'
+
+
+def test_json_in_a_text_beside_an_expression_is_read_too() -> None:
+    """Part of the argument is computed, part is text: still no error, because the run reads it."""
+    found = report(
+        """steps:
+  - {id: n, value: [c@d]}
+  - id: a
+    tool: send_email
+    args: {to: a@b, body: x, cc: {$: n}, options: '{"tag": "x"}'}
+"""
+    )
+    assert not found.errors
+    assert [f.code for f in found.warnings] == ["json_as_text"]
+
+
+def test_the_corrected_line_holds_the_value_itself() -> None:
+    """In YAML and in JSON it can be pasted in place of the line."""
+    text = """steps: [{id: a, tool: send_email, args: {to: a@b, body: x, cc: '["c@d"]'}}]"""
+    source = read_source(text)
+    [found] = [f for f in source.located(check(read_plan(text), shop()).findings) if f.code == "json_as_text"]
+    assert found.corrected == """steps: [{id: a, tool: send_email, args: {to: a@b, body: x, cc: ["c@d"]}}]"""
+    assert check(read_plan(found.corrected), shop()).ok
 
 
 def test_all_faults_come_in_one_pass_with_line_and_caret() -> None:

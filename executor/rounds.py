@@ -1,0 +1,281 @@
+"""A model in a loop with tools, as the mind sees it: rounds of calls until it answers. Pure, like the rest of the mind.
+
+    think -> before_model -> the model -> after_model -> calls ------------> each through the guarded call
+      ^                                     |                                  |
+      |                                     +- an answer -> read -> the end    |
+      +---- what they gave, as ToolMessages, once all of a round have ended <--+
+
+A round's calls are steps with literal arguments, in a frame of their own, so that admission, approval, budget, retries
+and unknown outcomes are those of a plan. The loop ends: after `max_rounds` (the last one is told so and makes no calls),
+and one round after two failures in a row on the same thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..planner.models.messages import (
+    AIMessage,
+    HumanMessage,
+    InvalidToolCall,
+    Message,
+    ToolCall,
+    ToolMessage,
+    message_from_json,
+)
+from ..planner.plan import Step
+from ..planner.react import failure_text, read_final, repair_text, result_text
+from ..policies.canonical import digest
+from ..policies.effect import Effect
+from ..policies.failures import Failure, Kind
+from ..policies.retry import wait_before
+from ..policies.text import count, nearest, shorten
+from . import events as e
+from .events import Outcome
+from .program import Block
+from .state import Consult, Dialogue, Frame, Node, Sleep, State, Think
+from .steps import begin, give
+
+__all__ = ["MODEL", "REACT", "begin_dialogue", "heard", "hooked", "model_timer", "next_round", "unanswered"]
+
+REACT = "@react"
+"""What the paths of a dialogue's calls begin with; no step can be called so."""
+MODEL = ("@model",)
+_ANY_TOOL_FAILS_ALIKE = frozenset({Kind.BAD_ARGS, Kind.PERMISSION})
+_CUT_OFF = "it was cut off before its end; answer again, shorter"
+
+
+def begin_dialogue(state: State, spec: dict[str, Any], *more: Message) -> None:
+    """Begin the loop that `spec` describes, with more to say after its own messages."""
+    dialogue = state.dialogue = Dialogue(spec)
+    for message in (*map(message_from_json, spec["messages"]), *more):
+        _say(dialogue, message)
+    _think(state, dialogue)
+
+
+def next_round(state: State) -> bool:
+    """At rest: once all calls of a round have ended, tell the model. False where there is nothing to tell."""
+    dialogue = state.dialogue
+    if dialogue is None or dialogue.frame is None or dialogue.frame.left:
+        return False
+    _told(dialogue)
+    _think(state, dialogue)
+    return True
+
+
+def _think(state: State, dialogue: Dialogue) -> None:
+    """Ask the model, within the budget; the hook before it comes first."""
+    most = state.policies.budget.model_calls
+    if most is not None and state.model_calls >= most:
+        state.stopping, state.short = "budget", f"{most} model calls"
+        return
+    dialogue.round += 1
+    state.model_calls += 1
+    dialogue.heard_instead = None
+    if "before_model" in state.hooks:
+        give(state, "hook", Consult("before_model"))
+    else:
+        give(state, "model", Think(dialogue.round))
+
+
+def hooked(state: State, event: e.HookAnswered) -> None:
+    """What a hook around the model answered: other messages for this once, or another answer."""
+    dialogue = state.dialogue
+    assert dialogue is not None
+    if event.answer == "stop":
+        _give_up(dialogue, event.note or f"the {event.hook} hook stopped it")
+        dialogue.done = True
+    elif event.hook == "before_model":
+        _take_messages(dialogue, event.value)
+        give(state, "model", Think(dialogue.round))
+    else:
+        message = dialogue.history[-1]
+        if event.value is not None:
+            message = message_from_json(event.value["message"])
+            dialogue.history[-1] = message
+        _act(state, dialogue, message)
+
+
+def _take_messages(dialogue: Dialogue, said: dict[str, Any] | None) -> None:
+    if said is None:
+        return
+    messages = [message_from_json(document) for document in said["messages"]]
+    if said["keep"]:
+        dialogue.history[:] = messages
+    else:
+        dialogue.heard_instead = messages
+
+
+def heard(state: State, event: e.ModelAnswered) -> None:
+    """The model answered, or failed: then it is asked again as the policy for retries says."""
+    dialogue = state.dialogue
+    assert dialogue is not None
+    del state.open["model"]
+    if event.failure is not None:
+        _model_failed(state, dialogue, event, event.failure)
+        return
+    dialogue.attempts = 0
+    assert event.message is not None
+    message = message_from_json(event.message)
+    assert isinstance(message, AIMessage)
+    _say(dialogue, _with_ids(message, dialogue.round))
+    if "after_model" in state.hooks:
+        give(state, "hook", Consult("after_model"))
+    else:
+        _act(state, dialogue, dialogue.history[-1])
+
+
+def _with_ids(message: AIMessage, round: int) -> AIMessage:
+    """The message with an id of its own for each call: services leave them out, and give one twice."""
+    ids = [*(call.id for call in message.tool_calls), *(call.id for call in message.invalid_calls)]
+    if all(ids) and len(set(ids)) == len(ids):
+        return message
+    calls = tuple(replace(call, id=f"r{round}c{n}") for n, call in enumerate(message.tool_calls))
+    first = len(calls)
+    invalid = tuple(replace(call, id=f"r{round}c{first + n}") for n, call in enumerate(message.invalid_calls))
+    return replace(message, tool_calls=calls, invalid_calls=invalid)
+
+
+def _model_failed(state: State, dialogue: Dialogue, event: e.ModelAnswered, failure: Failure) -> None:
+    dialogue.attempts += 1
+    wait = wait_before(
+        state.policies.retry, dialogue.attempts, failure=failure, effect=Effect.READS, dice=event.dice
+    )
+    if wait is None or state.stopping:
+        tries = f" ({count(dialogue.attempts, 'attempt')})" if dialogue.attempts > 1 else ""
+        _give_up(dialogue, f"the model failed{tries}: {failure.message}")
+        dialogue.done = True
+    else:
+        dialogue.round -= 1
+        give(state, MODEL, Sleep(MODEL, event.at + wait))
+
+
+def model_timer(state: State) -> None:
+    """The wait before the model is asked again is over."""
+    assert state.dialogue is not None
+    _think(state, state.dialogue)
+
+
+# ---------------------------------------------------------------------------------------------- what the model wants
+
+
+def _act(state: State, dialogue: Dialogue, message: Message) -> None:
+    """Make its calls, or take its answer."""
+    assert isinstance(message, AIMessage)
+    calls: tuple[ToolCall | InvalidToolCall, ...] = (*message.tool_calls, *message.invalid_calls)
+    if calls and not dialogue.last:
+        _open_round(state, dialogue, calls)
+    elif calls:
+        dialogue.asked = [(call, None, _too_late()) for call in calls]
+        _told(dialogue)
+        _give_up(dialogue, f"it still made calls in the last of {count(dialogue.round, 'round')}")
+        dialogue.value, dialogue.done = message.content or None, True
+    elif message.finish_reason == "length":
+        _once_more(state, dialogue, _CUT_OFF, None)
+    elif dialogue.must_call and dialogue.round == 1:
+        _once_more(state, dialogue, "a tool must be called first", None)
+    else:
+        value, problem = read_final(message, dialogue.response_format)
+        if problem:
+            _once_more(state, dialogue, problem, message.content)
+        else:
+            dialogue.value, dialogue.done = value, True
+
+
+def _once_more(state: State, dialogue: Dialogue, problem: str, so_far: Any) -> None:
+    """An answer that does not do goes back with what is wrong, within bounds."""
+    if dialogue.repairs >= state.policies.max_repairs or dialogue.last:
+        _give_up(dialogue, f"no usable answer after {count(dialogue.round, 'round')}: {problem}")
+        dialogue.value, dialogue.done = so_far, True
+        return
+    dialogue.repairs += 1
+    _say(dialogue, HumanMessage(repair_text(problem)))
+    _think(state, dialogue)
+
+
+def _open_round(state: State, dialogue: Dialogue, calls: tuple[ToolCall | InvalidToolCall, ...]) -> None:
+    """The calls of one answer become steps of a frame; one that names no tool is answered without."""
+    steps: list[Step] = []
+    dialogue.asked = []
+    for place, call in enumerate(calls):
+        failure = _unmakable(state, dialogue, call)
+        if failure is None and isinstance(call, ToolCall):
+            id_ = f"c{place}"
+            name = dialogue.name_of(call.name)
+            steps.append(Step(id=id_, tool=name, args={"$literal": dict(call.args)}, on_failure="skip"))
+            dialogue.asked.append((call, id_, None))
+        else:
+            dialogue.asked.append((call, None, failure))
+    dialogue.frame = Frame(Block(steps, state.tools, {}), (REACT, dialogue.round))
+    begin(state, dialogue.frame)
+
+
+def _unmakable(state: State, dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Failure | None:
+    if isinstance(call, InvalidToolCall):
+        return Failure(Kind.BAD_ARGS, "invalid_call", call.error)
+    if dialogue.name_of(call.name) in dialogue.offered:
+        return None
+    near = nearest(call.name, dialogue.offered)
+    guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return Failure(Kind.BAD_ARGS, "unknown_tool", f"no tool is called {shorten(repr(call.name), 80)}{guess}")
+
+
+def _too_late() -> Failure:
+    return Failure(Kind.PERMISSION, "last_round", "no calls can be made in the last round")
+
+
+# ---------------------------------------------------------------------------------------------- what the calls gave
+
+
+def _told(dialogue: Dialogue) -> None:
+    """Answer every call of the round, in the model's order, and notice what fails again and again."""
+    failing: dict[str, tuple[str, str]] = {}
+    for call, id_, failure in dialogue.asked:
+        node = dialogue.frame.nodes[id_] if id_ is not None and dialogue.frame is not None else None
+        text, failed = _gave(node, failure)
+        _say(dialogue, ToolMessage(text, call.id, name=call.name, failed=failed is not None))
+        if failed is not None:
+            failing[_thing(call, failed)] = (f"{call.name!r} failed twice in a row", failed.message)
+    repeated = [said for thing, said in failing.items() if thing in dialogue.failing]
+    dialogue.failing = frozenset(failing)
+    dialogue.asked, dialogue.frame = [], None
+    if repeated:
+        dialogue.notice, message = repeated[0]
+        _give_up(dialogue, f"{dialogue.notice}: {message}")
+
+
+def _gave(node: Node | None, failure: Failure | None) -> tuple[str, Failure | None]:
+    if node is None or node.outcome is not Outcome.OK:
+        said = failure or (node.failure if node is not None else None) or _cut_short()
+        return failure_text(said), said
+    return result_text(node.value), None
+
+
+def _cut_short() -> Failure:
+    return Failure(Kind.TIMEOUT, "not_made", "the run ended before this call was answered")
+
+
+def _thing(call: ToolCall | InvalidToolCall, failure: Failure) -> str:
+    """What fails again: a tool for what no other argument mends, else the very same call."""
+    if failure.kind in _ANY_TOOL_FAILS_ALIKE or isinstance(call, InvalidToolCall):
+        return f"{call.name} {failure.kind}"
+    return f"{call.name} {digest(dict(call.args))}"
+
+
+def unanswered(dialogue: Dialogue) -> list[ToolMessage]:
+    """Answers to the calls under way, for a history that ends here: what is known of each so far."""
+    messages = []
+    for call, id_, failure in dialogue.asked:
+        node = dialogue.frame.nodes[id_] if id_ is not None and dialogue.frame is not None else None
+        text, failed = _gave(node, failure)
+        messages.append(ToolMessage(text, call.id, name=call.name, failed=failed is not None))
+    return messages
+
+
+def _say(dialogue: Dialogue, message: Message) -> None:
+    dialogue.add(message)
+
+
+def _give_up(dialogue: Dialogue, why: str) -> None:
+    dialogue.over = dialogue.over or why
