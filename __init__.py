@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
     from .policies.permissions import Principal
-    from .policies.policies import Budget, Limits, Policies
+    from .policies.policies import Breaker, Budget, Limits, Policies, Rate, Rates
     from .policies.retry import Retry
     from .registry.people import ask
     from .registry.registry import Registry
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Approval",
+    "Breaker",
     "Budget",
     "CannotPlan",
     "Effect",
@@ -51,6 +52,8 @@ __all__ = [
     "PlanBuilder",
     "Policies",
     "Principal",
+    "Rate",
+    "Rates",
     "Registry",
     "Retry",
     "Run",
@@ -87,7 +90,7 @@ _HOMES = {
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
     "policies.permissions": ("Principal",),
-    "policies.policies": ("Budget", "Limits", "Policies"),
+    "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
