@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
-    from .policies.permissions import Principal
+    from .policies.permissions import Level, Principal, Roles
     from .policies.policies import Breaker, Budget, Limits, Policies, Rate, Rates
     from .policies.retry import Retry
     from .registry.people import ask
@@ -44,6 +44,7 @@ __all__ = [
     "ForeplanError",
     "FunctionPlanner",
     "Kind",
+    "Level",
     "Limits",
     "MemoryJournal",
     "ModelPlanner",
@@ -56,6 +57,7 @@ __all__ = [
     "Rates",
     "Registry",
     "Retry",
+    "Roles",
     "Run",
     "SqliteJournal",
     "StaticPlanner",
@@ -89,7 +91,7 @@ _HOMES = {
     "policies.effect": ("Effect",),
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
-    "policies.permissions": ("Principal",),
+    "policies.permissions": ("Level", "Principal", "Roles"),
     "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
     "registry.people": ("ask",),

@@ -211,7 +211,7 @@ class HookAnswered(NamedTuple):
 
 class ModelAnswered(NamedTuple):
     """A model or planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable), `message` (in a
-    dialogue) or `failure` is set."""
+    dialogue) or `failure` is set. `notes` say what was put right in reading the answer."""
 
     seq: int
     at: float
@@ -224,6 +224,7 @@ class ModelAnswered(NamedTuple):
     text: str = ""
     usage: dict[str, float] | None = None
     message: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class PatchAccepted(NamedTuple):
@@ -342,6 +343,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "outcome": Outcome,
     "path": tuple,
     "decoded": tuple,
+    "notes": tuple,
     "options": tuple,
     "hooks": tuple,
     "waiting": tuple,

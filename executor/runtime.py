@@ -541,6 +541,7 @@ def _late_answer(result: Result) -> Answer | None:
 def _patch_fields(said: object) -> dict[str, Any]:
     proposal = said if isinstance(said, Proposal) else Proposal(said)  # type: ignore[arg-type]
     if isinstance(proposal.document, Patch):
-        return {"patch": proposal.document, "text": proposal.text, "usage": proposal.usage}
+        said_so = {"text": proposal.text, "usage": proposal.usage, "notes": proposal.notes}
+        return {"patch": proposal.document, **said_so}
     message = f"the planner's `replan` must give a Patch, not {type(said).__name__}"
     return {"failure": Failure(Kind.BUSINESS, "no_patch", message)}

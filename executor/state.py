@@ -11,13 +11,13 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from ..planner.answers import tidy_name
 from ..planner.models.messages import InvalidToolCall, Message, ToolCall
 from ..planner.plan import Patch, Plan
 from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Budget, Policies
+from ..registry.names import resolve_name
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .events import DecisionAsked, Event, Outcome, Path, RunClosed, path_text
@@ -382,7 +382,7 @@ class Dialogue:
 
     def name_of(self, said: str) -> str:
         """The offered tool that the model means."""
-        return tidy_name(said, self.offered)
+        return resolve_name(said, self.offered) or said
 
     def add(self, message: Message) -> None:
         """The history goes on with this message, under an id of its own."""

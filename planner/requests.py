@@ -198,11 +198,15 @@ class ReplanRequest:
 
 
 class Proposal(NamedTuple):
-    """A planner's answer with what is known of its making: the model's text, the tokens it cost."""
+    """A planner's answer with what is known of its making: the model's text, the tokens it cost.
+
+    `notes` say what was put right in reading it: names of tools with markup around them, arguments written as text.
+    """
 
     document: Plan | Patch
     text: str = ""
     usage: dict[str, float] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def for_model(failure: Failure, *, show_tool_text: bool = False) -> dict[str, Any]:

@@ -137,7 +137,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("inputs", "question", "contracts"), _object),
     **dict.fromkeys(("args", "approval"), st.none() | _object),
     **dict.fromkeys(("value", "output"), _json),
-    **dict.fromkeys(("decoded", "hooks", "options", "waiting"), _texts.map(tuple)),
+    **dict.fromkeys(("decoded", "notes", "hooks", "options", "waiting"), _texts.map(tuple)),
     "seq": st.integers(1, 2**53),
     "at": st.floats(0, 1e11),
     "dice": st.floats(0, 1, exclude_max=True),
