@@ -43,7 +43,10 @@ def test_one_more_may_begin_when_fewer_than_the_rate_lie_in_the_window(
 def test_no_window_ever_holds_more_than_the_rate_however_late_grants_begin(seed: int) -> None:
     """Random grants, each begun a random time later: exact for every window, and for the times of the grants too."""
     draw = random.Random(seed)
-    window, begun, granted, late, now = Window(), [], [], [], 0.0
+    window, now = Window(), 0.0
+    begun: list[float] = []
+    granted: list[float] = []
+    late: list[float] = []
     for _ in range(400):
         now += draw.choice([0.0, 0.1, 1.0, 3.0])
         while late and draw.random() < 0.5:
