@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
-    from .policies.permissions import Principal
+    from .policies.permissions import Level, Principal, Roles
     from .policies.policies import Budget, Limits, Policies
     from .policies.retry import Retry
     from .registry.people import ask
@@ -43,6 +43,7 @@ __all__ = [
     "ForeplanError",
     "FunctionPlanner",
     "Kind",
+    "Level",
     "Limits",
     "MemoryJournal",
     "ModelPlanner",
@@ -53,6 +54,7 @@ __all__ = [
     "Principal",
     "Registry",
     "Retry",
+    "Roles",
     "Run",
     "SqliteJournal",
     "StaticPlanner",
@@ -86,7 +88,7 @@ _HOMES = {
     "policies.effect": ("Effect",),
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
-    "policies.permissions": ("Principal",),
+    "policies.permissions": ("Level", "Principal", "Roles"),
     "policies.policies": ("Budget", "Limits", "Policies"),
     "policies.retry": ("Retry",),
     "registry.people": ("ask",),

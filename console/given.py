@@ -18,9 +18,9 @@ from ..planner.findings import Finding, PlanUnreadable, pointer_to
 from ..planner.inputs import settle_inputs
 from ..planner.plan import Plan
 from ..policies.errors import BadInput
+from ..policies.frozen import Trouble, troubles
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
-from ..policies.text import did_you_mean, nearest
 from .files import read_file, read_text
 from .lines import plain
 from .screen import Faulty
@@ -163,35 +163,11 @@ def _record(model: type[_Record], path: str, what: str) -> _Record:
     try:
         return model.model_validate(source.document)
     except ValidationError as error:
-        findings = [_finding(model, e["loc"], e["type"], e["msg"]) for e in error.errors(include_url=False)]
+        findings = [_finding(trouble) for trouble in troubles(error, model)]
     raise Faulty(f"{what} in {plain(path, 200)} cannot be used", source.located(findings))
 
 
-def _finding(model: type[BaseModel], where: tuple[str | int, ...], kind: str, said: str) -> Finding:
-    spot = ".".join(map(str, where))
-    if kind == "extra_forbidden":
-        known = list(_fields(model, where[:-1]))
-        guess = did_you_mean(str(where[-1]), known) or f"; there are {', '.join(known)}"
-        near = nearest(str(where[-1]), known, most=1)
-        message = f"there is no option {plain(spot, 100)!r}{guess}"
-        return Finding(
-            "unknown_property", "error", pointer_to(*where), message, f"write {near[0]}" if near else ""
-        )
-    if kind == "missing":
-        return Finding(
-            "missing_property", "error", pointer_to(*where[:-1]), f"{plain(spot, 100)!r} is missing"
-        )
-    return Finding(
-        "wrong_property", "error", pointer_to(*where), f"{plain(spot, 100)!r}: {said[:1].lower()}{said[1:]}"
-    )
-
-
-def _fields(model: type[BaseModel], where: tuple[str | int, ...]) -> Mapping[str, Any]:
-    """The fields of the record that a place lies in."""
-    for part in where:
-        field = model.model_fields.get(str(part))
-        inner = field.annotation if field is not None else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return {}
-        model = inner
-    return model.model_fields
+def _finding(trouble: Trouble) -> Finding:
+    where = trouble.where[:-1] if trouble.kind == "missing" else trouble.where
+    code = f"{trouble.kind}_property"
+    return Finding(code, "error", pointer_to(*where), plain(trouble.message), trouble.suggestion)

@@ -1,6 +1,6 @@
 """*Admit*: the first half of the guarded call, decided by the mind before anything is begun.
 
-    look up -> static permission -> decode and schema -> schema of the result -> flow -> approval -> budget reserved
+    look up -> level, static permission -> decode and schema -> schema of the result -> flow -> approval -> budget reserved
 
 Each stage takes the state, the tool and the arguments and gives a `Failure` where the call must not be; the order is
 fixed, and every call of every path goes through it. The budget is reserved by the mind when it makes room for a call.
@@ -12,27 +12,28 @@ from typing import Any, NamedTuple
 
 from ..policies.errors import SchemaRefused
 from ..policies.failures import Failure, Happened, Kind
-from ..policies.permissions import lacking
+from ..policies.permissions import Principal, may_not
+from ..policies.policies import Policies
 from ..registry.decoding import decode
 from ..registry.schema import Problem
 from ..registry.tools import Tool, result_schema
 from .state import State
 
-__all__ = ["Admission", "admit", "admit_decoded", "interrupted", "refused"]
+__all__ = ["Admission", "admit", "admit_decoded", "interrupted", "permission", "refused"]
 
 _MISFIT = "invalid_arguments"
 
 
-def permission(state: State, tool: Tool) -> Failure | None:
-    """Whether the principal holds what the tool needs (asked once per tool and run)."""
-    missing = lacking(state.principal, tool.permissions)
-    if not missing:
+def permission(principal: Principal, policies: Policies, tool: Tool) -> Failure | None:
+    """Whether the policy lets anyone call the tool, and the principal holds what it needs."""
+    most = policies.max_level
+    if most is not None and tool.level.above(most):
+        message = f"{tool.name!r} is of level {tool.level.value}, and the policy allows {most.value} at most"
+        return Failure(Kind.PERMISSION, "level_too_high", message)
+    why = may_not(principal, tool.permissions, policies.roles)
+    if not why:
         return None
-    return Failure(
-        Kind.PERMISSION,
-        "not_permitted",
-        f"{state.principal.id!r} may not call {tool.name!r}: it lacks {', '.join(missing)}",
-    )
+    return Failure(Kind.PERMISSION, "not_permitted", f"{principal.id!r} may not call {tool.name!r}: {why}")
 
 
 def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:
@@ -68,11 +69,19 @@ def flow(tool: Tool, args: dict[str, Any]) -> Failure | None:
 
 
 def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
-    """The stages before approval, in their order; None means that the call may be."""
+    """The stages before approval, in their order; None means that the call may be.
+
+    The first is asked once per tool, and anew when the run is resumed.
+    """
     name = tool.name
     if name not in state.denied:
-        state.denied[name] = permission(state, tool)
-    return state.denied[name] or schema(tool, args) or promised(tool, args) or flow(tool, args)
+        state.denied[name] = permission(state.principal, state.policies, tool)
+    return state.denied[name] or fitting(tool, args)
+
+
+def fitting(tool: Tool, args: dict[str, Any]) -> Failure | None:
+    """Whether the tool takes these arguments, whoever calls it."""
+    return schema(tool, args) or promised(tool, args) or flow(tool, args)
 
 
 class Admission(NamedTuple):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import json
 import random
 import secrets
@@ -42,7 +43,7 @@ from ..planner.subplans import Subplan
 from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
-from ..policies.text import did_you_mean
+from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
@@ -73,6 +74,13 @@ class Engine:
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
     """
+
+    def __new__(cls, *given: Any, **options: Any) -> Engine:
+        """Refuse an option that does not exist, with the nearest one that does."""
+        for name in options.keys() - _OPTIONS if cls is Engine else ():
+            guess = did_you_mean(name, _OPTIONS) or f"; there are {', '.join(sorted(_OPTIONS))}"
+            raise BadInput(f"an engine has no option {name!r}{guess}")
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -110,6 +118,7 @@ class Engine:
             "before_model": before_model,
             "after_model": after_model,
         }
+        _check_host(planner, hands, clock=clock, dice=dice, decide=decide, watch=watch, **hooks)
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
@@ -119,7 +128,6 @@ class Engine:
             dice=dice,
             hands=hands,
             model=react.model if react is not None else None,
-            child=self._perform_child,
         )
         self._live: dict[str, Runtime] = {}
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
@@ -141,7 +149,7 @@ class Engine:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
         request = PlanRequest(
             goal=goal,
-            tools=self.registry.only(permitted=self.principal),
+            tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
             inputs=dict(inputs) if inputs is not None else None,
         )
         for _ in range(self.policies.max_repairs + 1):
@@ -236,7 +244,7 @@ class Engine:
         with _held(log):
             state = State(self.registry)
             state.policies = self.policies
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             runtime.write(self._opening(runtime, plan, settled, approval, log.run))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
@@ -254,7 +262,7 @@ class Engine:
         log = self.journal.create(run_id or _new_id(self._host.clock()))
         with _held(log):
             state = State(self.registry)
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             opening = self._opening(runtime, None, {}, None, log.run)._replace(agent=spec)
             return await self._drive(runtime, runtime.write(opening))
 
@@ -269,7 +277,7 @@ class Engine:
         log = self.journal.reopen(run_id)
         with _held(log):
             state = self._restore(run_id)
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
 
     def cancel(self, run_id: str) -> None:
@@ -294,7 +302,7 @@ class Engine:
             state = _recorded(self.journal, run_id)
             if state.closed is not None:
                 raise _is_closed(run_id, state.closed)
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             runtime.write(
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
@@ -435,6 +443,10 @@ class Engine:
             raise _is_closed(run_id, state.closed)
         return state
 
+    def _runtime(self, state: State, log: Log) -> Runtime:
+        """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
+        return Runtime(state, log, self._host._replace(child=self._perform_child))
+
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
         subplan = call.tool.function
@@ -449,6 +461,9 @@ class Engine:
             dice=self._host.dice,
             hands=self._host.hands,
         )
+        child.principal = (
+            call.principal
+        )  # granted already, by the roles of today and not those that were recorded
         child._live = self._live
         return await child._as_child(subplan.plan, call, state.approval)
 
@@ -462,7 +477,7 @@ class Engine:
         with _held(log):
             if not events:
                 state.policies = self.policies
-            runtime = Runtime(state, log, self._host)
+            runtime = self._runtime(state, log)
             if len(events) >= 2:
                 commands = self._taken_up(runtime, answers_for(state, call))
             else:
@@ -497,6 +512,21 @@ class Engine:
             del self._live[run]
         runtime.release()
         return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
+
+
+_OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
+
+
+def _check_host(planner: object, hands: object, **functions: object) -> None:
+    """Raises `BadInput` for what the host cannot mean: it must show here, not when a run first needs it."""
+    for what, value, methods in (("planner", planner, ("plan", "replan")), ("hands", hands, ("perform",))):
+        missing = [name for name in methods if value is not None and not callable(getattr(value, name, None))]
+        if missing:
+            said = f"{what}={shorten(repr(value), 60)} is no {what}: it has no method `{missing[0]}`"
+            raise BadInput(said + "; FunctionPlanner makes one of two functions" * (what == "planner"))
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise BadInput(f"{name} must be a function, not {shorten(repr(function), 60)}")
 
 
 def _form_of(plan: Plan) -> dict[str, Any] | None:

@@ -168,11 +168,15 @@ class ToolHands:
                 self._guard.hold(
                     call.tool.name
                 )  # until the thread ends; the caller gives back the call's own
-        if scope.cancel_called and (scope.cancelled_caught or error is not None):
-            ended = _ended(call, _timed_out(call, still_running=job is not None))
-        else:
-            await _absorb_cancel()
-            ended = self._raised(call, error) if error is not None else self._returned(call, value)
+        try:
+            if scope.cancel_called and (scope.cancelled_caught or error is not None):
+                ended = _ended(call, _timed_out(call, still_running=job is not None))
+            else:
+                await _absorb_cancel()
+                ended = self._raised(call, error) if error is not None else self._returned(call, value)
+        finally:
+            _let_go(error)
+            del error, job
         return ended._replace(usage=dict(used)) if used else ended
 
     def _job(self, bound: Bound) -> Job:
@@ -222,6 +226,12 @@ class ToolHands:
             if failure is not None:
                 return _ended(call, failure)
         return Result(Outcome.OK, plain)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Whoever keeps an exception (`raise NOT_FOUND`, a constant) must not keep the run that it passed through."""
+    if error is not None:
+        error.__traceback__ = None
 
 
 def _invoked(bound: Bound) -> Any:

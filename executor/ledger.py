@@ -164,7 +164,7 @@ class Ledger:
         """Why one run's events cannot be written."""
         run, epoch = portion.tail.run, portion.tail.epoch
         try:
-            connection = self._connection or self._file.connect()
+            connection = self._connection = self._connection or self._file.connect()
             rows = connection.execute("SELECT epoch FROM runs WHERE run = ?", (plain(run),)).fetchall()
         except (sqlite3.Error, JournalError) as another:
             return self._file.explain(another)

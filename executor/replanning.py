@@ -64,7 +64,7 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
     return ReplanRequest(
         goal=state.plan.goal,
         plan=state.plan,
-        tools=state.registry.only(permitted=state.principal),
+        tools=state.registry.only(permitted=state.principal, max_level=state.policies.max_level),
         failures=failures,
         outcomes=tuple(_outcome(state, node, known) for node in state.nodes.values()),
         not_again=tuple(

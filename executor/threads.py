@@ -86,9 +86,10 @@ class Threads:
                 self._idle -= 1
                 self._jobs.put(job)
                 return
-        threading.Thread(target=self._serve, args=(job,), daemon=True, name="foreplan-tool").start()
+        threading.Thread(target=self._serve, args=([job],), daemon=True, name="foreplan-tool").start()
 
-    def _serve(self, job: Job | None) -> None:
+    def _serve(self, first: list[Job]) -> None:
+        job: Job | None = first.pop()  # a thread keeps its arguments until it ends, and must not keep a run
         while job is not None:
             job.work()
             job = None

@@ -6,6 +6,9 @@ A batch goes at once when somebody waits for it or when it is full; otherwise a 
 for rides along with what somebody does. Everything appended while a commit is under way goes with the next one. The
 batch that fills and the one under way are all the backlog there is: who appends beyond that is held until there is room.
 
+A thread without work ends after a while and the next entry begins another, so that a journal that nobody closes, or
+that something still refers to (the traceback of a kept exception is enough), costs no thread and no open file.
+
 The writer competes with the event loop for the interpreter, and on a busy loop each time it lets go costs it a switch
 interval (5 ms); so a store should write a batch with few statements. Source: the measurements in `benchmarks/journal.py`.
 """
@@ -27,6 +30,8 @@ MOST = 256
 """Entries that fill a batch. Larger ones cost less each, but keep whoever waits for them longer."""
 RIDE = 0.002
 """Seconds that entries wait for somebody who is in a hurry."""
+IDLE = 2.0
+"""Seconds without an entry after which the thread ends, as those of tools do (`threads.py`)."""
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -39,7 +44,7 @@ class Store(Protocol[T_contra]):
         """Make the entries durable. Never raises: whoever owns an entry is told of a failure before this returns."""
 
     def close(self) -> None:
-        """The thread ends."""
+        """The thread ends; another may begin, and write again."""
 
 
 class Batch(Generic[T]):
@@ -55,10 +60,11 @@ class Batch(Generic[T]):
 
 
 class Writer(Generic[T]):
-    """The thread and the two batches. It begins with the first entry and ends with `stop`."""
+    """The thread and the two batches. It begins with an entry and ends with `stop`, or `idle` seconds after the last."""
 
-    def __init__(self, store: Store[T]) -> None:
+    def __init__(self, store: Store[T], *, idle: float = IDLE) -> None:
         self._store = store
+        self._idle = idle
         self._lock = threading.RLock()  # reentrant: the collector may call `stop` from within
         self._changed = threading.Condition(self._lock)
         self._done = threading.Condition(self._lock)
@@ -137,7 +143,6 @@ class Writer(Generic[T]):
     def _work(self) -> None:
         while self._write_one():
             pass
-        self._store.close()
 
     def _write_one(self) -> bool:
         """One batch, or False when there is to be none any more. Keeps nothing alive once it returns."""
@@ -158,17 +163,23 @@ class Writer(Generic[T]):
         with self._lock:
             self._gather()
             while not self._filling.entries:
-                if self._stopping:
+                if self._stopping or self._nothing_came():
+                    self._thread = None
+                    self._store.close()  # still locked: a thread that follows this one finds the store closed
                     return None
-                self._asleep = True
-                self._changed.wait()
-                self._asleep = False
                 self._gather()
             batch = self._flying = self._filling
             batch.ripe = True
             self._filling = Batch()
             self._done.notify_all()  # there is room again
             return batch
+
+    def _nothing_came(self) -> bool:
+        """Sleep until something changes; True where nothing did for as long as a thread may be idle."""
+        self._asleep = True
+        came = self._changed.wait(self._idle)
+        self._asleep = False
+        return not (came or self._filling.entries or self._stopping)
 
     def _gather(self) -> None:
         """Give entries a moment, unless somebody is in a hurry."""

@@ -210,6 +210,10 @@ def why_needed(tools: Iterable[Tool], policies: Policies) -> list[str]:
     """Why a plan with these tools needs an approval before it runs, a phrase each; [] where it needs none."""
     used = list(tools)
     reasons = [f"{tool.name} asks for approval" for tool in used if tool.requires_approval is True]
+    first = policies.approve_from
+    if first is not None:
+        high = [tool for tool in used if not first.above(tool.level)]
+        reasons += [f"{tool.name} is of level {tool.level.value}" for tool in high]
     if policies.approve == "always":
         return ["the policy asks for one always", *reasons]
     if policies.approve == "acts":

@@ -54,12 +54,12 @@ def check(
     faults = tuple(unsound(plan))
     if faults:
         return Report(faults)
-    return check_study(Study(plan, registry, principal), policies or Policies())
+    return check_study(Study(plan, registry, principal, policies))
 
 
-def check_study(study: Study, policies: Policies) -> Report:
+def check_study(study: Study) -> Report:
     """The report on a plan that has been studied already."""
-    found, known = [*study.findings], Known(study)
+    found, known, policies = [*study.findings], Known(study), study.policies
     for rule in _RULES:
         found += rule(study)
     found += [*_constants(study, known), *_approval(study, policies), *_budget(study, policies, known)]
@@ -475,7 +475,7 @@ def _default(schema: Schema, path: tuple[str, ...], default: Json) -> Findings:
 
 
 def _tools(study: Study) -> Findings:
-    denied: dict[str, tuple[str, ...]] = {}
+    denied: dict[str, tuple[str, str]] = {}
     for site in study.sites:
         step, pointer = site.step, site.pointer
         if step.tool is not None:
@@ -495,19 +495,33 @@ def _tools(study: Study) -> Findings:
 
 
 def _named_tool(
-    study: Study, name: str, pointer: str, denied: dict[str, tuple[str, ...]]
+    study: Study, name: str, pointer: str, denied: dict[str, tuple[str, str]]
 ) -> Generator[Finding, None, Tool | None]:
-    """The tool of a call, and whether it is there and may be called."""
+    """The tool of a call, if it is there and may be called: of one that may not, nothing more is told."""
     tool = study.registry.get(name)
     if tool is None:
         yield _unknown_tool(study, name, pointer)
         return None
-    missing = denied.setdefault(tool.name, lacking(study.principal, tool.permissions))
-    if missing:
-        who, what = quoted(study.principal.id), ", ".join(map(quoted, missing))
-        message = f"{who} may not call {quoted(tool.name)}: it needs {what}"
-        yield finding("permission", pointer, message)
-    return tool
+    if tool.name not in denied:
+        denied[tool.name] = _why_not(study, tool)
+    code, message = denied[tool.name]
+    if code:
+        yield finding(code, pointer, message)
+    return None if code else tool
+
+
+def _why_not(study: Study, tool: Tool) -> tuple[str, str]:
+    """The code and the sentence of why nobody, or this principal, may call a tool; two empty texts where it may."""
+    most, roles = study.policies.max_level, study.policies.roles
+    if most is not None and tool.level.above(most):
+        told = f"{quoted(tool.name)} is of level {tool.level.value}; the policy allows {most.value} at most"
+        return "level_too_high", told
+    missing = lacking(study.principal, tool.permissions)
+    if not missing:
+        return "", ""
+    who, what = quoted(study.principal.id), ", ".join(map(quoted, missing))
+    unknown = roles.unknown(study.principal)
+    return "permission", f"{who} may not call {quoted(tool.name)}: it needs {what}{unknown}"
 
 
 def _next(study: Study, site: Site, tool: Tool) -> Findings:
@@ -548,7 +562,9 @@ def _item_of(step: Step) -> set[str]:
 
 def _unknown_tool(study: Study, name: str, pointer: str) -> Finding:
     near = (
-        list(study.registry.nearest(name, study.principal)) if study.effort.may_guess(study.registry) else []
+        study.registry.nearest(name, study.principal, max_level=study.policies.max_level)
+        if study.effort.may_guess(study.registry)
+        else []
     )
     guess = f"; did you mean {' or '.join(map(quoted, near))}?" if near else ""
     return finding(

@@ -193,6 +193,9 @@ CODES: dict[str, CodeDoc] = {
     "permission": CodeDoc(
         "error", "The principal lacks a permission that the tool needs.", "Run as someone who holds it."
     ),
+    "level_too_high": CodeDoc(
+        "error", "The tool is of a level that the policy does not allow.", "Find another way."
+    ),
     "approval_needed": CodeDoc(
         "info", "Someone must approve this plan before it runs.", "Review and approve it."
     ),

@@ -221,8 +221,8 @@ def review(
     faults = tuple(unsound(plan))
     if faults:
         raise CheckFailed(Report(faults))
-    study = Study(plan, registry, principal)
-    report = check_study(study, rules)
+    study = Study(plan, registry, principal, rules)
+    report = check_study(study)
     given = settle_inputs(plan, inputs) if inputs is not None and report.ok else inputs
     seen = _Seen(study, rules, principal or ANYONE, Known(study, given))
     planned = seen.block(study.root)

@@ -17,6 +17,7 @@ from ..policies.effect import Effect
 from ..policies.errors import SchemaRefused
 from ..policies.expressions import Expression, Template, compile_template
 from ..policies.permissions import ANYONE, Principal
+from ..policies.policies import Policies
 from ..registry.registry import Registry
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import Tool, result_schema
@@ -54,14 +55,21 @@ def optional(document: Json) -> Schema:
 
 
 class Study:
-    """One plan, looked at with these tools on behalf of this principal.
+    """One plan, looked at with these tools on behalf of this principal, by these rules.
 
     `sites` are all steps in the order of the document, `by_id` and `steps` the first of each id, `root` the block of
     the plan and `graph` the waiting in it, `blocks` the groups too.
     """
 
-    def __init__(self, plan: Plan, registry: Registry, principal: Principal | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        registry: Registry,
+        principal: Principal | None = None,
+        policies: Policies | None = None,
+    ) -> None:
         self.plan = plan
+        self.policies = policies or Policies()
         self.registry = registry
         self.principal = principal or ANYONE
         self.effort = Effort()

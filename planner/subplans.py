@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ..policies.effect import Effect
 from ..policies.errors import ToolRefused
-from ..policies.permissions import Principal
+from ..policies.permissions import Level, Principal
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .approvals import tools_of
@@ -60,7 +60,7 @@ def as_tool(
 ) -> Tool:
     """A tool that runs this plan with the tools it names in `registry`. Raises `CheckFailed`, `ToolRefused`.
 
-    Its effect is the strongest of theirs, its permissions are all of theirs. `tool_calls` and `model_calls` bound what one
+    Its effect is the strongest of theirs, its level the highest, its permissions are all of theirs. `tool_calls` and `model_calls` bound what one
     call of it may use up; without them it may use what is left of the run's budget, and others wait until it ends.
     """
     known = Registry.of(registry)
@@ -77,6 +77,7 @@ def as_tool(
         effect=max((tool.effect for tool in used), key=_STRENGTH.index, default=Effect.READS),
         permissions=list(dict.fromkeys(p for tool in used for p in tool.permissions)),
         requires_approval=any(tool.requires_approval is True for tool in used),
+        level=max((tool.level for tool in used), key=[*Level].index, default=Level.LOW),
         timeout=None,
         version=version,
         model_calls=model_calls if any(tool.model_calls != 0 for tool in used) else 0,

@@ -1,16 +1,26 @@
-"""Who runs, and what they may: permissions are dotted or colon-separated words with wildcards by segment."""
+"""Who runs, and what they may: permissions are dotted or colon-separated words with wildcards by segment.
+
+    principal ── its permissions, and what `Roles` grant its roles ──> lacking(principal, tool.permissions)
+    tool.level ── above `max_level`? ──────────────────────────────────> refused for everyone
+
+Whoever hosts the engine names the principal; nothing that a plan, a model or a tool says can change it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import ConfigDict, Field, RootModel, ValidationError
 
-__all__ = ["ANYONE", "Level", "Principal", "Roles", "lacking", "permits"]
+from .errors import BadInput
+from .frozen import Frozen, refusal
+from .text import did_you_mean, shorten
+
+__all__ = ["ANYONE", "Level", "Principal", "Roles", "lacking", "may_not", "permits"]
 
 
 class Level(StrEnum):
@@ -29,10 +39,8 @@ class Level(StrEnum):
 _ORDER = {level: place for place, level in enumerate(Level)}
 
 
-class Principal(BaseModel):
+class Principal(Frozen):
     """On whose behalf a run acts. Given by the host program, never by a plan, a model or a remote caller."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     roles: tuple[str, ...] = ()
@@ -47,12 +55,33 @@ class Roles(RootModel[dict[str, tuple[str, ...]]]):
 
     root: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
+    def __init__(self, roles: Mapping[str, Iterable[str]] | None = None, /) -> None:
+        said: Any = roles or {}
+        try:
+            super().__init__(dict(said))
+        except ValidationError as error:
+            raise refusal(error, Roles) from None
+        except (TypeError, ValueError):
+            wanted = "Roles say what each role may do, like Roles({'agent': ['crm:*']})"
+            raise BadInput(f"{wanted}, not {shorten(repr(roles), 60)}") from None
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
     def grant(self, principal: Principal) -> Principal:
         """The principal with what its roles permit among its permissions."""
         held = [*principal.permissions, *(p for role in principal.roles for p in self.root.get(role, ()))]
         if len(held) == len(principal.permissions):
             return principal
         return principal.model_copy(update={"permissions": tuple(dict.fromkeys(held))})
+
+    def unknown(self, principal: Principal) -> str:
+        """The end of a refusal: which roles of this principal are none and grant nothing; "" where all are known."""
+        strange = [role for role in principal.roles if role not in self.root]
+        if not strange:
+            return ""
+        names = ", ".join(repr(shorten(role, 60)) for role in strange)
+        guess = did_you_mean(strange[0], self.root) if len(strange) == 1 else ""
+        return f" (no role is called {names}, so it grants nothing{guess})"
 
 
 ANYONE = Principal(id="anyone")
@@ -71,3 +100,9 @@ def permits(held: str, needed: str) -> bool:
 def lacking(principal: Principal, needed: Iterable[str]) -> tuple[str, ...]:
     """The needed permissions that this principal does not hold, in the order given."""
     return tuple(n for n in needed if not any(permits(h, n) for h in principal.permissions))
+
+
+def may_not(principal: Principal, needed: Iterable[str], roles: Roles) -> str:
+    """Why this principal may not call what needs these permissions, as a phrase; "" where it may."""
+    missing = lacking(principal, needed)
+    return f"it lacks {', '.join(missing)}{roles.unknown(principal)}" if missing else ""

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from .canonical import digest
 from .classification import Rule, name_of
 from .failures import Kind
+from .frozen import Frozen
 from .permissions import Level, Roles
 from .retry import Retry
 
@@ -18,10 +19,6 @@ __all__ = ["Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"]
 
 _PERIODS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86400.0}
 _RATE = re.compile(r"\s*(\d+)\s*/\s*(?:(\d+)\s*)?(s|min|h|day)\s*")
-
-
-class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Budget(Frozen):

@@ -6,18 +6,17 @@ Source: M. Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 201
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from .effect import Effect
 from .failures import Failure, Happened, Kind
+from .frozen import Frozen
 
 __all__ = ["Retry", "may_repeat", "wait_before"]
 
 
-class Retry(BaseModel):
+class Retry(Frozen):
     """Bounds on repeating one call. `attempts` counts the first one; times are in seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     attempts: int = Field(default=3, ge=1, le=100)
     base: float = Field(default=0.5, ge=0)

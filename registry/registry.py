@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused, UnknownTool
-from ..policies.permissions import Principal, lacking
+from ..policies.permissions import Level, Principal, lacking
 from ..policies.text import nearest, shorten
 from .tools import Tool, tool
 
@@ -95,9 +95,11 @@ class Registry:
         """The tool of this name, or None."""
         return self._tools.get(name)
 
-    def nearest(self, name: str, principal: Principal | None = None) -> list[str]:
+    def nearest(
+        self, name: str, principal: Principal | None = None, *, max_level: Level | None = None
+    ) -> list[str]:
         """Names like this one, the likeliest first; only of tools that the principal may call, where one is given."""
-        visible = self if principal is None else self.only(permitted=principal)
+        visible = self if principal is None else self.only(permitted=principal, max_level=max_level)
         return nearest(name, visible.names)
 
     def only(
@@ -106,8 +108,9 @@ class Registry:
         effect: Effect | str | Iterable[Effect | str] | None = None,
         names: Iterable[str] | None = None,
         permitted: Principal | None = None,
+        max_level: Level | None = None,
     ) -> Registry:
-        """The tools that have one of these effects, one of these names, and that the principal may call.
+        """The tools that have one of these effects, one of these names, that the principal may call, of at most a level.
 
         Raises `UnknownTool` for a name that no tool has: a misspelt one must not silently leave a tool out.
         """
@@ -120,6 +123,8 @@ class Registry:
             kept = [each for each in kept if each.effect in effects]
         if permitted is not None:
             kept = [each for each in kept if not lacking(permitted, each.permissions)]
+        if max_level is not None:
+            kept = [each for each in kept if not each.level.above(max_level)]
         return Registry(*kept)
 
     def prefixed(self, prefix: str) -> Registry:

@@ -11,19 +11,23 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 from support.events import opening, settled, short_run
 from support.journals import CHILD, change, record, write
 
+from foreplan import Engine, Plan, ToolFailure, tool
 from foreplan.executor.journal import RunLine
 from foreplan.executor.ledger import Ledger, Tail
 from foreplan.executor.records import first_tip
 from foreplan.executor.sqlite_file import SqliteFile, network_mount
 from foreplan.executor.sqlite_journal import SqliteJournal
+from foreplan.policies.effect import Effect
 from foreplan.policies.errors import JournalError, NotApproved
 
 
@@ -458,6 +462,39 @@ def test_a_forgotten_journal_lets_go_by_itself(path: Path) -> None:
         log.close()
 
 
+NOT_FOUND = ToolFailure("there is no such thing")
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_an_exception_that_is_kept_keeps_no_journal(path: Path, backend: str) -> None:
+    """A tool that raises a constant: with its engine the run, the journal, its thread and its files are gone."""
+
+    @tool(effect=Effect.READS)
+    async def find() -> int:
+        """Find nothing."""
+        raise NOT_FOUND
+
+    @tool(effect=Effect.READS)
+    def seek() -> int:
+        """Find nothing, in a thread."""
+        raise NOT_FOUND
+
+    before = set(threading.enumerate())
+    engine = Engine([find, seek], journal=path)
+    steps = [{"id": "a", "tool": "find"}, {"id": "b", "tool": "seek"}]
+    plan = Plan.model_validate({"foreplan": 1, "goal": "g", "steps": steps})
+    assert anyio.run(engine.run, plan, backend=backend).state == "failed"
+    threads = [t for t in threading.enumerate() if t.name == "foreplan-journal" and t not in before]
+    journal = weakref.ref(engine.journal)
+    del engine
+    gc.collect()
+    assert journal() is None
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert [file.name for file in path.parent.iterdir() if file.is_file()] == ["runs.sqlite3"]
+
+
 def test_a_process_ends_at_once_with_its_journal_open(path: Path) -> None:
     """The journal's thread does not keep the process, and the interpreter has nothing to say about it."""
     code = f"""
@@ -506,10 +543,13 @@ def test_a_forked_child_has_no_part_in_the_journal(path: Path) -> None:
             journal.close()
             del journal
             os.write(ready[1], b"x" if len(said) == 3 and "forked" in said[0] else b"?")
-            os.read(go[0], 1)
+            os.close(go[1])
+            os.read(go[0], 1)  # until the parent is no more
+            while os.read(0, 1):
+                pass  # until the test is over
             os._exit(0)
         print(os.read(ready[0], 1).decode(), flush=True)
-        sys.stdin.readline()
+        os.read(0, 1)
         os.kill(os.getpid(), 9)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(path)]

@@ -184,3 +184,14 @@ def test_a_writer_that_never_wrote_has_no_thread(writer: Writer[int], shelf: She
     writer.settle()
     assert writer.stop() is None
     assert shelf.batches == []
+
+
+def test_a_thread_without_work_ends_and_another_goes_on(shelf: Shelf) -> None:
+    """Nobody has to stop it: it lets go of the store, and what comes later is written all the same."""
+    writer: Writer[int] = Writer(shelf, idle=0.001)
+    for entry in range(3):
+        shelf.closed.clear()
+        writer.wait(writer.put(entry))
+        assert shelf.closed.wait(30)
+    assert [entry for batch in shelf.batches for entry in batch] == [0, 1, 2]
+    assert writer.stop() is None
