@@ -64,7 +64,7 @@ def _agrees(text: str, label: dict[str, Any]) -> bool:
         result = text
     failure = guess_failure(result)
     if failure is None or not label["failure"]:
-        return (failure is None) != label["failure"]
+        return (failure is None) != bool(label["failure"])
     return label["kind"] in (None, failure.kind)
 
 
