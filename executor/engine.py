@@ -47,6 +47,8 @@ from ..policies.policies import Policies
 from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
 from ..registry.tools import Tool
+from ..registry.values import to_plain
+from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .admission import interrupted
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
@@ -57,6 +59,7 @@ from .journal import Journal, Log, MemoryJournal, RunLine
 from .mind import outstanding, replay
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
+from .safe import Safe
 from .state import Call, Perform, State
 
 __all__ = ["Engine", "read_run"]
@@ -80,6 +83,7 @@ class Engine:
     `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
+    `secrets` gives tools the secrets that they name (default: environment variables).
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -105,6 +109,7 @@ class Engine:
         react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
+        secrets: Vault | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
@@ -118,6 +123,7 @@ class Engine:
         if react is not None:
             expect(React, react, "react", "React(model) makes one")
         self._react = react
+        self._safe = Safe(EnvironmentSecrets() if secrets is None else secrets, self.policies.hook_timeout)
         hooks = {
             "on_failure": on_failure,
             "on_replan": on_replan,
@@ -136,6 +142,7 @@ class Engine:
             hands=hands,
             model=react.model if react is not None else None,
             window=react.window if react is not None else None,
+            safe=self._safe,
         )
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
@@ -158,6 +165,8 @@ class Engine:
         planner = self._host.planner
         if planner is None:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
+        await self._learn()
+        self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(
             goal=goal,
             tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
@@ -277,6 +286,8 @@ class Engine:
         self._checked(plan)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
+        await self._learn()
+        self._expect_no_secret(plan, settled)
         log = self.journal.create(
             run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
         )
@@ -299,6 +310,8 @@ class Engine:
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
         spec = self._react.spec(self.registry.only(permitted=self.principal).names, messages_of(messages))
+        await self._learn()
+        self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))
         with _held(log):
             state = State(self.registry)
@@ -315,6 +328,7 @@ class Engine:
         changed), `JournalError` (another process drives it).
         """
         expect(str, run_id, "the id of a run")
+        await self._learn()
         log = self.journal.reopen(run_id)
         with _held(log):
             state = self._restore(run_id)
@@ -379,6 +393,11 @@ class Engine:
         """All runs of the journal, the newest first."""
         return self.journal.runs()
 
+    def scrub(self, value: Any) -> Any:
+        """A text, or a value as plain JSON, without the secrets that runs of this engine have used: for your own logs."""
+        scrubber = self._safe.scrubber
+        return scrubber.scrub_text(value) if isinstance(value, str) else scrubber.scrub(to_plain(value))
+
     # ------------------------------------------------------------------------------------------ blocking twins
 
     def plan_blocking(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
@@ -415,6 +434,23 @@ class Engine:
         if not report.ok:
             raise CheckFailed(report)
         self._passed = (plan, tools)
+
+    async def _learn(self) -> None:
+        """Get to know the secrets of all tools, so that none is written down that another tool tells."""
+        try:
+            await self._safe.learn(self.registry)
+        except BaseExceptionGroup as group:
+            cause = _cause(group)
+            if cause is None:
+                raise
+            raise cause from None
+
+    def _expect_no_secret(self, plan: Plan, inputs: dict[str, Any]) -> None:
+        """Raises `BadInput` where what is about to be written down holds a secret."""
+        if self._safe.scrubber:
+            self._safe.expect_none("the plan", plan.to_json())
+            self._safe.expect_none("the inputs", inputs)
+            self._safe.expect_none("the principal", self.principal.model_dump(mode="json"))
 
     def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
         """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
@@ -515,6 +551,7 @@ class Engine:
             call.principal
         )  # granted already, by the roles of today and not those that were recorded
         child._live = self._live
+        child._safe, child._host = self._safe, child._host._replace(safe=self._safe)
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 

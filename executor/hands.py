@@ -177,7 +177,7 @@ class ToolHands:
         """The arguments as the tool's own types; where these refuse them, nothing is begun."""
         used = Tally(call)
         try:
-            return Bound(call, call.tool.bind(call.args, _context(call, used)), used)
+            return Bound(call, call.tool.bind(call.args, _context(call, used), call.secrets), used)
         except ArgumentsRefused as error:
             return failure_of(error, self._policies)
         except KeyboardInterrupt:
