@@ -142,6 +142,7 @@ class Engine:
             dice=dice,
             hands=hands,
             model=react.model if react is not None else None,
+            window=react.window if react is not None else None,
             limiter=Limiter(clock, dice),
             safe=self._safe,
         )
@@ -300,10 +301,11 @@ class Engine:
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
-    async def answer(self, messages: Messages, *, run_id: str | None = None) -> Run:
+    async def answer(self, messages: Messages, *, run_id: str | None = None, earlier: int = 0) -> Run:
         """What the model of `react` answers, calling tools on the way: text, or data where a form was asked for.
 
-        The answer is the run's `output`, what was said its `messages`. Raises `BadInput` where there is no model.
+        The answer is the run's `output`, what was said its `messages`, of which the first `earlier` were said before
+        this run. Raises `BadInput` where there is no model.
         """
         if self._react is None:
             raise BadInput(
@@ -316,7 +318,8 @@ class Engine:
         with _held(log):
             state = State(self.registry)
             runtime = self._runtime(state, log)
-            opening = self._opening(runtime, None, {}, None, log.run)._replace(agent=spec)
+            opening = self._opening(runtime, None, {}, None, log.run)
+            opening = opening._replace(agent={**spec, "earlier": earlier})
             return await self._drive(runtime, runtime.write(opening))
 
     async def resume(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
@@ -362,6 +365,13 @@ class Engine:
             runtime.write(
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
+
+    def with_tools(self, *tools: Tool) -> Engine:
+        """This engine with more tools. Raises `ToolRefused` where a name is taken."""
+        other = copy.copy(self)
+        other.registry = Registry(*self.registry, *tools)
+        other._passed = None
+        return other
 
     def told(
         self, *, watch: Callable[[Event], None], chunk: Callable[[AIMessageChunk], None] | None = None

@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from ..planner.findings import PlanUnreadable
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
+from ..planner.models.window import Window
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
@@ -73,6 +74,8 @@ class Host(NamedTuple):
     hands: Hands | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
+    window: Window | None = None
+    """What of a long dialogue its model hears."""
     chunk: Callable[[AIMessageChunk], None] | None = None
     """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
@@ -465,7 +468,9 @@ class Runtime:
             return {"failure": Failure(Kind.BUSINESS, "no_model", "this engine has no model to ask")}
         try:
             with anyio.move_on_after(seconds) as scope:
-                return await hear(model, dialogue, self.state.tools, self._host.chunk)
+                return await hear(
+                    model, dialogue, self.state.tools, window=self._host.window, listener=self._host.chunk
+                )
         except BaseException as error:
             await _let_through(error)
             if not scope.cancelled_caught:
