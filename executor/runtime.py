@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from ..planner.findings import PlanUnreadable
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
+from ..planner.models.window import Window
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
@@ -37,6 +38,7 @@ from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
 from .journal import Log
+from .limits import Limiter
 from .mind import advance
 from .replanning import replan_request
 from .safe import Safe
@@ -75,10 +77,14 @@ class Host(NamedTuple):
     hands: Hands | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
+    window: Window | None = None
+    """What of a long dialogue its model hears."""
     chunk: Callable[[AIMessageChunk], None] | None = None
     """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
+    limiter: Limiter | None = None
+    """What all runs of an engine share; without it, a run keeps to the limits on its own."""
     safe: Safe | None = None
     """Where tools get their secrets from, and what takes them out of all that is written."""
 
@@ -99,7 +105,8 @@ class Runtime:
         self._log = log
         self._host = host
         self._clock, self._dice = host.clock, host.dice
-        self._guard = Guard(state.policies, expired=self._expired)
+        limiter = host.limiter or Limiter(host.clock, host.dice)
+        self._guard = Guard(state.policies, limiter, expired=self._expired)
         self._hands: Hands = host.hands or ToolHands(
             state.policies,
             self._guard,
@@ -285,17 +292,19 @@ class Runtime:
                 await self._log.durable()
             if self._threaded:
                 await self._breathe()
+            self._guard.begin(call)
             begun = True
         except JournalError as error:
             self._fail(error)
             return
         finally:
             if not begun:
-                self._guard.leave(call.tool.name)
+                self._guard.leave(call)
                 if unbegun is not None:
                     self._settle(call, unbegun)
                 else:
                     self._settle_cancelled(call, begun=False)
+        result = None
         try:
             result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
@@ -307,7 +316,7 @@ class Runtime:
             await _let_through(error)
             result = self._broken(call, error)
         finally:
-            self._guard.leave(call.tool.name)
+            self._guard.leave(call, result)
         self._settle(call, result)
 
     async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
@@ -474,7 +483,9 @@ class Runtime:
             return {"failure": Failure(Kind.BUSINESS, "no_model", "this engine has no model to ask")}
         try:
             with anyio.move_on_after(seconds) as scope:
-                return await hear(model, dialogue, self.state.tools, self._host.chunk)
+                return await hear(
+                    model, dialogue, self.state.tools, window=self._host.window, listener=self._host.chunk
+                )
         except BaseException as error:
             await _let_through(error)
             if not scope.cancelled_caught:

@@ -343,6 +343,7 @@ class Dialogue:
         "asked",
         "attempts",
         "done",
+        "earlier",
         "failing",
         "frame",
         "heard_instead",
@@ -367,6 +368,7 @@ class Dialogue:
         self.response_format: dict[str, Any] | None = spec.get("response_format")
         self.max_rounds: int = spec["max_rounds"]
         self.must_call: bool = spec.get("must_call", False)
+        self.earlier: int = spec.get("earlier", 0)
         self.round = 0
         self.said = 0
         self.attempts = 0
