@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .policies.retry import Retry
     from .registry.people import ask
     from .registry.registry import Registry
+    from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
     from .registry.tools import Tool, ToolContext, tool
 
     __version__: str
@@ -38,10 +39,12 @@ __all__ = [
     "Budget",
     "CannotPlan",
     "Effect",
+    "EmbeddingSearch",
     "Engine",
     "Failure",
     "ForeplanError",
     "FunctionPlanner",
+    "HybridSearch",
     "Kind",
     "Level",
     "Limits",
@@ -62,6 +65,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolFailure",
+    "WordSearch",
     "as_tool",
     "ask",
     "check",
@@ -93,6 +97,7 @@ _HOMES = {
     "policies.retry": ("Retry",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
+    "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
     "registry.tools": ("Tool", "ToolContext", "tool"),
 }
 """Module -> the public names that live in it: the same as the imports above, which only type checkers read."""
