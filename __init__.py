@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .policies.permissions import Level, Principal, Roles
     from .policies.policies import Budget, Limits, Policies
     from .policies.retry import Retry
+    from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
@@ -69,6 +70,7 @@ __all__ = [
     "as_tool",
     "ask",
     "check",
+    "code_tool",
     "diff",
     "extract_with",
     "review",
@@ -95,6 +97,7 @@ _HOMES = {
     "policies.permissions": ("Level", "Principal", "Roles"),
     "policies.policies": ("Budget", "Limits", "Policies"),
     "policies.retry": ("Retry",),
+    "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),

@@ -399,7 +399,8 @@ def _told(event: Event) -> str:
 def _told_of_plans(event: Event) -> str:
     match event:
         case e.ModelAnswered(patch=patch) if patch is not None:
-            return f"a patch: {len(patch.add)} steps added, {len(patch.drop)} dropped"
+            notes = f"  ({'; '.join(event.notes)})" if event.notes else ""
+            return f"a patch: {len(patch.add)} steps added, {len(patch.drop)} dropped{notes}"
         case e.ModelAnswered():
             return event.cannot_plan or (event.failure.message if event.failure else "no readable patch")
         case e.PatchAccepted():

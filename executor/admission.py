@@ -19,7 +19,7 @@ from ..registry.schema import Problem
 from ..registry.tools import Tool, result_schema
 from .state import State
 
-__all__ = ["Admission", "admit", "admit_decoded", "interrupted", "permission", "refused"]
+__all__ = ["Admission", "admit", "admit_decoded", "interrupted", "out_of_time", "permission", "refused"]
 
 _MISFIT = "invalid_arguments"
 
@@ -117,6 +117,12 @@ def interrupted() -> Failure:
         "the process ended while this call was under way",
         happened=Happened.MAYBE,
     )
+
+
+def out_of_time() -> Failure:
+    """Why an attempt was not begun that waited until the run's time was over; the run stops."""
+    message = "the seconds of the budget are over, so nothing more is begun"
+    return Failure(Kind.TIMEOUT, "out_of_time", message)
 
 
 def _sentence(problems: list[Problem]) -> str:

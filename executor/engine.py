@@ -15,6 +15,7 @@ import asyncio
 import copy
 import inspect
 import json
+import logging
 import random
 import secrets
 import sys
@@ -40,7 +41,7 @@ from ..planner.react import React
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
 from ..planner.subplans import Subplan
-from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun, expect
+from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.text import did_you_mean, shorten
@@ -48,6 +49,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
 from .admission import interrupted
+from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .events import Event, Outcome
 from .hands import Hands, Result
@@ -60,7 +62,12 @@ from .state import Call, Perform, State
 __all__ = ["Engine", "read_run"]
 
 _T = TypeVar("_T")
+_MOST_PLANS = 1000
+"""So many plans are remembered with their cost until they are run."""
 _DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
+
+
+_LOG = logging.getLogger("foreplan")
 
 
 class Engine:
@@ -130,6 +137,8 @@ class Engine:
             model=react.model if react is not None else None,
         )
         self._live: dict[str, Runtime] = {}
+        self._spent: dict[str, Used] = {}
+        """What making a plan has used, by its digest, until a run is charged with it."""
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
         _check_names(self.policies, self.registry)
 
@@ -141,8 +150,9 @@ class Engine:
     async def plan(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
         """A checked plan for this goal. `inputs` is the JSON Schema of what the plan is to be run with.
 
-        Findings go back to the planner, at most `policies.max_repairs` times. Raises `CannotPlan`, `PlanUnreadable`,
-        `CheckFailed` (the last answer's findings), `BadInput` where there is no planner or it gives no answer in time.
+        Findings go back to the planner, at most `policies.max_repairs` times and within the budget; what it used is
+        charged to the run that runs the plan first. Raises `CannotPlan`, `PlanUnreadable`, `CheckFailed` (the last
+        answer's findings), `BadInput` where there is no planner or it gives no answer in time.
         """
         planner = self._host.planner
         if planner is None:
@@ -152,33 +162,61 @@ class Engine:
             tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
             inputs=dict(inputs) if inputs is not None else None,
         )
+        spent, problem = Used(), None
         for _ in range(self.policies.max_repairs + 1):
-            answer = await self._ask(planner, request)
+            self._may_ask(planner, spent, problem)
+            answer, usage = await self._ask(planner, request)
+            spent = add_usage(spent, usage, asks=_model_calls(planner))
             if isinstance(answer, Plan):
+                self._keep_spent(answer, spent)
                 return answer
             request, problem = answer
+        assert problem is not None
         raise problem
+
+    def _may_ask(self, planner: Planner, spent: Used, problem: Exception | None) -> None:
+        """Raises `CannotPlan` where the budget allows no question (more) to the planner."""
+        budget, asks = self.policies.budget, _model_calls(planner)
+        short = planner_short_of(budget, spent, asks=asks, costs=spent.cost > 0)
+        if short:
+            so_far = f", and no answer was a plan that checks: {problem}" if problem is not None else ""
+            raise CannotPlan(f"the budget of {bound_text(budget, short)} is used up{so_far}") from problem
+
+    def _keep_spent(self, plan: Plan, spent: Used) -> None:
+        """Keep what a plan has cost, for the run that runs it first."""
+        before = self._spent.pop(plan.digest, Used())
+        self._spent[plan.digest] = spent._replace(
+            model_calls=before.model_calls + spent.model_calls,
+            tokens=before.tokens + spent.tokens,
+            cost=add(before.cost, spent.cost),
+        )
+        while len(self._spent) > _MOST_PLANS:
+            del self._spent[next(iter(self._spent))]
 
     async def _ask(
         self, planner: Planner, request: PlanRequest
-    ) -> Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed]:
-        """One answer of the planner: a plan that checks, or the next request with what is wrong."""
+    ) -> tuple[Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed], Mapping[str, Any] | None]:
+        """One answer of the planner: a plan that checks, or the next request with what is wrong; and what it cost."""
         try:
             with anyio.move_on_after(self.policies.planner_timeout) as scope:
                 said = await planner.plan(request)
         except PlanUnreadable as error:
-            return _repair(request, getattr(error, "text", ""), error.findings), error
+            mend = _repair(request, getattr(error, "text", ""), error.findings)
+            return (mend, error), plain_usage(getattr(error, "usage", None))
         if scope.cancelled_caught:
             raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s")
         proposal = said if isinstance(said, Proposal) else Proposal(said)
+        usage = plain_usage(proposal.usage)
         plan = proposal.document
+        for note in proposal.notes:
+            _LOG.info("the planner's answer was put right: %s", note)
         if not isinstance(plan, Plan):
             raise BadInput(f"the planner's `plan` must give a Plan, not {type(plan).__name__}")
         report = self.check(plan)
         if report.ok:
-            return plan
+            return plan, usage
         text = proposal.text or json.dumps(plan.to_json(), ensure_ascii=False)
-        return _repair(request, text, report.errors), CheckFailed(report)
+        return (_repair(request, text, report.errors), CheckFailed(report)), usage
 
     def check(self, plan: Plan) -> Report:
         """Everything that is wrong with a plan, in one pass; runs no tool code."""
@@ -412,6 +450,8 @@ class Engine:
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
             hooks=tuple(self._host.hooks),
+            spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
+            planner_calls=_model_calls(self._host.planner),
             fallback=fallback,
         )
 
@@ -465,9 +505,12 @@ class Engine:
             call.principal
         )  # granted already, by the roles of today and not those that were recorded
         child._live = self._live
-        return await child._as_child(subplan.plan, call, state.approval)
+        now = max(self._host.clock(), state.at)
+        return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
-    async def _as_child(self, plan: Plan, call: Call, approval: dict[str, Any] | None) -> Result:
+    async def _as_child(
+        self, plan: Plan, call: Call, approval: dict[str, Any] | None, seconds: float | None
+    ) -> Result:
         run_id = child_id(call)
         events = _events_so_far(self.journal, run_id)
         state = replay(State(self.registry), events)
@@ -479,7 +522,7 @@ class Engine:
                 state.policies = self.policies
             runtime = self._runtime(state, log)
             if len(events) >= 2:
-                commands = self._taken_up(runtime, answers_for(state, call))
+                commands = self._taken_up(runtime, answers_for(state, call), seconds)
             else:
                 if not events:
                     opening = self._opening(runtime, plan, settle_inputs(plan, call.args), None, run_id)
@@ -487,10 +530,12 @@ class Engine:
                 commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return end_of_child(state, await self._drive(runtime, commands))
 
-    def _taken_up(self, runtime: Runtime, decisions: Mapping[str, Answer | str]) -> tuple[Any, ...]:
+    def _taken_up(
+        self, runtime: Runtime, decisions: Mapping[str, Answer | str], seconds: float | None = None
+    ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
         answers = _answers(runtime.state, decisions)
-        runtime.write(e.RunResumed(*runtime.stamp(), self.principal))
+        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds))
         _settle_lost(runtime)
         for id_, answer in answers.items():
             runtime.write(decision_made(id_, answer, runtime.stamp()))
@@ -540,6 +585,7 @@ def _form_of(plan: Plan) -> dict[str, Any] | None:
 def _check_names(policies: Policies, registry: Registry) -> None:
     """Raises `BadInput` for a tool that a rule names and nobody has: a misspelt name must never mean "no rule"."""
     limits = policies.limits
+    inside = {name for tool in registry for name in reach(tool)}
     named: dict[str, Mapping[str, object]] = {
         "limits": limits.tool,
         "rates": limits.rates.tool,
@@ -547,7 +593,7 @@ def _check_names(policies: Policies, registry: Registry) -> None:
     }
     for where, names in named.items():
         for name in names:
-            if name not in registry:
+            if name not in registry and not (where == "the budget" and name in inside):
                 guess = did_you_mean(name, registry.names)
                 verb = "names" if where == "the budget" else "name"
                 raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
@@ -593,6 +639,18 @@ def _journal(journal: Journal | str | Path | None) -> Journal:
 def _new_id(now: float) -> str:
     """Sorts by time, cannot be guessed."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(4)}"
+
+
+def _model_calls(planner: Planner | None) -> int:
+    """How many model calls one question to this planner is taken for."""
+    said = getattr(planner, "model_calls", 1)
+    return said if type(said) is int and said >= 0 else 1
+
+
+def _spent_json(spent: Used) -> dict[str, Any] | None:
+    """What making a plan has used, as the opening of a run says it."""
+    said = {"model_calls": spent.model_calls, "tokens": spent.tokens, "cost": spent.cost}
+    return said if any(said.values()) else None
 
 
 def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> PlanRequest:

@@ -13,6 +13,7 @@ from ..planner.react import round_messages, tool_specs
 from ..policies.errors import BadInput
 from ..registry.tools import Tool
 from ..registry.values import to_plain
+from .budget import plain_usage
 from .state import Dialogue
 
 __all__ = ["Keep", "hear", "heard_in", "hook_value"]
@@ -42,8 +43,7 @@ async def hear(
         answer = await ask_model(model, heard_in(dialogue), **options)
     else:
         answer = await _streamed(model, heard_in(dialogue), listener, options)
-    usage = dict(answer.usage) if answer.usage is not None else None
-    return {"message": to_plain(answer.to_json()), "usage": usage}
+    return {"message": to_plain(answer.to_json()), "usage": plain_usage(answer.usage)}
 
 
 async def _streamed(

@@ -26,12 +26,12 @@ from ..planner.requests import Proposal, ReplanRequest
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
-from ..policies.policies import Budget
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, to_plain
 from . import events as e
-from .admission import interrupted
+from .admission import interrupted, out_of_time
+from .budget import plain_usage, seconds_left
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
@@ -81,7 +81,6 @@ _LOG = logging.getLogger("foreplan")
 _BREATH = 0.005
 """Seconds of busy loop after which tool threads get the interpreter for `_PAUSE` (measured: a hop waited up to 70 s)."""
 _PAUSE = 0.00005
-_UNUSED = {"model_calls": 0, "tool_calls": 0}
 
 
 class Runtime:
@@ -131,6 +130,11 @@ class Runtime:
         """Whether the approval of this run has come to its end."""
         expires_at = self.state.approval.get("expires_at") if self.state.approval is not None else None
         return expires_at is not None and self._now() >= expires_at
+
+    def _out_of_time(self) -> bool:
+        """Whether the seconds of the budget are over: they may have passed while an attempt waited to begin."""
+        left = seconds_left(self.state, self._now()) if self.state.bounded else None
+        return left is not None and left <= 0
 
     def _show(self, event: Event) -> None:
         """Let the host see an event; one that raises is not shown another."""
@@ -251,6 +255,10 @@ class Runtime:
             self._guard.leave(call.tool.name)
             self._settle_unbegun(call, perform)
             return
+        if self._out_of_time():
+            self._guard.leave(call.tool.name)
+            self._settle(call, Result(Outcome.CANCELLED, None, out_of_time()))
+            return
         begun = False
         try:
             self._record(e.CallStarted(*self.stamp(), call.path, call.attempt))
@@ -293,8 +301,7 @@ class Runtime:
 
     def _settle_unbegun(self, call: Call, failure: Failure) -> None:
         """An attempt that was refused before it began."""
-        unused = _UNUSED if call.budget != Budget() else None
-        self._settle(call, Result(Outcome.FAILED, None, failure, unused))
+        self._settle(call, Result(Outcome.FAILED, None, failure))
 
     def _broken(self, call: Call, error: BaseException) -> Result:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
@@ -332,10 +339,11 @@ class Runtime:
     def _settle_cancelled(self, call: Call, *, begun: bool) -> None:
         """The attempt was cut short: unknown where the tool acts and had begun, else as if it had not been."""
         self._letting_go = True  # only the end of the whole run cancels an attempt
+        usage = self._hands.cut.pop(call.path, None) if isinstance(self._hands, ToolHands) else None
         if begun and not call.tool.resumable:
-            self._settle(call, Result(Outcome.UNKNOWN, None, interrupted()))
+            self._settle(call, Result(Outcome.UNKNOWN, None, interrupted(), usage))
         else:
-            self._settle(call, Result(Outcome.CANCELLED))
+            self._settle(call, Result(Outcome.CANCELLED, usage=usage))
 
     def _came_late(self, call: Call, result: Result) -> None:
         """A thread that outlived its deadline ended: that can settle an outcome that was unknown."""
@@ -456,15 +464,14 @@ class Runtime:
                 message = f"the planner gave no answer within {seconds:g} s"
                 return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
         except CannotPlan as error:
-            said_so = {"text": getattr(error, "text", ""), "usage": getattr(error, "usage", None)}
-            return {"cannot_plan": error.reason or "no reason was given", **said_so}
+            return {"cannot_plan": error.reason or "no reason was given", **_said_with(error)}
         except PlanUnreadable as error:
             findings = tuple(f.to_json() for f in error.findings)
-            said_so = {"text": getattr(error, "text", ""), "usage": getattr(error, "usage", None)}
-            return {"findings": findings, **said_so}
+            return {"findings": findings, **_said_with(error)}
         except BaseException as error:
             await _let_through(error)
-            return {"failure": failure_of(error, self.state.policies)}
+            usage = plain_usage(getattr(error, "usage", None))
+            return {"failure": failure_of(error, self.state.policies), "usage": usage}
         return _patch_fields(said)
 
     def _answer(self, event: Callable[[], Event]) -> None:
@@ -532,9 +539,15 @@ def _late_answer(result: Result) -> Answer | None:
     return Answer("fail", "the tool itself, late", reason=result.failure.message if result.failure else "")
 
 
+def _said_with(error: BaseException) -> dict[str, Any]:
+    """The text of an answer that is no patch, and what it cost."""
+    return {"text": getattr(error, "text", ""), "usage": plain_usage(getattr(error, "usage", None))}
+
+
 def _patch_fields(said: object) -> dict[str, Any]:
     proposal = said if isinstance(said, Proposal) else Proposal(said)  # type: ignore[arg-type]
     if isinstance(proposal.document, Patch):
-        return {"patch": proposal.document, "text": proposal.text, "usage": proposal.usage}
+        said_so = {"text": proposal.text, "usage": plain_usage(proposal.usage), "notes": proposal.notes}
+        return {"patch": proposal.document, **said_so}
     message = f"the planner's `replan` must give a Patch, not {type(said).__name__}"
     return {"failure": Failure(Kind.BUSINESS, "no_patch", message)}

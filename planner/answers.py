@@ -1,7 +1,8 @@
 """Reading a model's answer: tolerant of how it is wrapped, strict about what it says.
 
     tolerated   a byte order mark, code fences, prose before and after, <think> blocks, trailing commas,
-                a tool's name with markup around it (`functions.NAME`, `NAME<|call|>`) where one tool is meant
+                a tool's name with markup around it (`functions.NAME`, `NAME<|call|>`) where one tool is meant,
+                the arguments of a call as JSON inside a text, a wrapper of calls around a single one
     refused     no object, two different ones, one that is cut off, duplicate keys, unknown properties
 
 Nothing is guessed: what is refused goes back to the model as findings.
@@ -16,10 +17,11 @@ from typing import Any, Literal, NoReturn, TypeAlias
 from ..policies.canonical import canonical
 from ..policies.errors import CannotPlan
 from ..policies.text import shorten
+from ..registry.decoding import decode_text
+from ..registry.names import resolve_name
 from .documents import Source, patch_from, plan_from, read_source
 from .findings import Finding, PlanUnreadable
 from .models.messages import AIMessage
-from .plan import Patch, Plan
 from .requests import PlanRequest, Proposal, ReplanRequest
 
 __all__ = ["AnswerUnreadable", "ModelDeclined", "read_patch_answer", "read_plan_answer", "read_value"]
@@ -40,8 +42,6 @@ _FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 _ANSWER = re.compile(r'"(?:steps|cannot_plan|add|drop)"\s*:')
 _BEGUN = re.compile(r'\{\s*"')
-_PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[.:]")
-_SUFFIX = re.compile(r"(?:<|```|\(\s*\)\s*$).*", re.DOTALL)
 
 _Wanted = Literal["plan", "patch"]
 
@@ -82,16 +82,14 @@ def read_plan_answer(message: AIMessage, request: PlanRequest, *, reading: Readi
     given: dict[str, Json] = {"goal": request.goal} if request.goal else {}
     if request.inputs is not None:
         given["inputs"] = request.inputs
-    plan = _read(message, "plan", request.tools.names, given, reading)
-    return Proposal(plan, message.content, _usage(message))
+    return _read(message, "plan", request.tools.names, given, reading)
 
 
 def read_patch_answer(
     message: AIMessage, request: ReplanRequest, *, reading: Reading = _as_written
 ) -> Proposal:
     """The patch in a model's answer. Raises `ModelDeclined` or `AnswerUnreadable`."""
-    patch = _read(message, "patch", request.tools.names, {}, reading)
-    return Proposal(patch, message.content, _usage(message))
+    return _read(message, "patch", request.tools.names, {}, reading)
 
 
 def read_value(message: AIMessage) -> Json:
@@ -102,32 +100,25 @@ def read_value(message: AIMessage) -> Json:
         raise AnswerUnreadable(error.findings, text=message.content, usage=message.usage) from None
 
 
-def tidy_name(name: str, names: Collection[str]) -> str:
-    """The tool that a name with markup around it means; the name itself where none, or not exactly one, fits."""
-    if name in names:
-        return name
-    bare = _SUFFIX.sub("", name).strip(" \t\r\n`'\"*")
-    fits = {spelt for spelt in (bare, _PREFIX.sub("", bare)) if spelt in names}
-    return fits.pop() if len(fits) == 1 else name
-
-
 def _usage(message: AIMessage) -> dict[str, float] | None:
     return dict(message.usage) if message.usage is not None else None
 
 
 def _read(
     message: AIMessage, wanted: _Wanted, names: Collection[str], given: dict[str, Json], reading: Reading
-) -> Plan | Patch:
+) -> Proposal:
+    notes: list[str] = []
     try:
         source = _only_object(message)
         document = reading(source.document)
         _refuse_other(document, wanted)
         if isinstance(document.get("cannot_plan"), str):
             raise ModelDeclined(_reason(document), text=message.content, usage=message.usage)
-        document = _tidied({k: v for k, v in document.items() if k != "cannot_plan"} | given, names)
-        return (plan_from if wanted == "plan" else patch_from)(source._replace(document=document))
+        document = _tidied({k: v for k, v in document.items() if k != "cannot_plan"} | given, names, notes)
+        made = (plan_from if wanted == "plan" else patch_from)(source._replace(document=document))
     except PlanUnreadable as error:
         raise AnswerUnreadable(error.findings, text=message.content, usage=message.usage) from None
+    return Proposal(made, message.content, _usage(message), tuple(notes))
 
 
 def _only_object(message: AIMessage) -> Source:
@@ -228,14 +219,51 @@ def _reason(document: Mapping[str, Json]) -> str:
     return str(document["cannot_plan"]).strip() or "it gives no reason"
 
 
-def _tidied(document: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
-    """The document with tools' names freed of markup."""
-    for key in ("steps", "add"):
-        steps = document.get(key)
-        for step in steps if isinstance(steps, list) else ():
-            if isinstance(step, dict) and isinstance(step.get("tool"), str):
-                step["tool"] = tidy_name(step["tool"], names)
+def _tidied(document: dict[str, Json], names: Collection[str], notes: list[str]) -> dict[str, Json]:
+    """The document with tools' names freed of markup, and arguments of a call that are an object freed of quotes."""
+    waiting = [step for key in ("steps", "add") for step in _steps(document.get(key))]
+    while waiting:
+        step = waiting.pop()
+        _tidy(step, names, notes)
+        waiting += _steps(step.get("steps"))
     return document
+
+
+def _steps(steps: Json) -> list[dict[str, Json]]:
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+
+
+def _tidy(step: dict[str, Json], names: Collection[str], notes: list[str]) -> None:
+    """Free a step, and what takes it back. Each change is a note."""
+    where = f"step {shorten(repr(step.get('id')), 60)}"
+    for call in (step, step.get("undo")):
+        if not isinstance(call, dict):
+            continue
+        _unwrap(call, names, notes, where)
+        if isinstance(tool := call.get("tool"), str):
+            meant = resolve_name(tool, names)
+            if meant is not None and meant != tool:
+                notes.append(f"{where} names the tool {shorten(repr(tool), 80)}; {meant!r} is meant")
+                call["tool"] = meant
+        for key in ("args", "next"):
+            if (
+                isinstance(text := call.get(key), str)
+                and (read := decode_text(text, ("object",))) is not None
+            ):
+                notes.append(f"{where} has its {key} as JSON inside a text, which was read")
+                call[key] = read
+
+
+def _unwrap(call: dict[str, Json], names: Collection[str], notes: list[str], where: str) -> None:
+    """A wrapper around several calls that holds one is that one; with more the check says that it is no tool."""
+    tool, args = call.get("tool"), call.get("args")
+    uses = args.get("tool_uses") if isinstance(args, dict) and len(args) == 1 else None
+    if tool in names or not isinstance(uses, list) or len(uses) != 1 or not isinstance(uses[0], dict):
+        return
+    use = uses[0]
+    if use.keys() <= {"recipient_name", "parameters"} and isinstance(use.get("recipient_name"), str):
+        call["tool"], call["args"] = use["recipient_name"], use.get("parameters", {})
+        notes.append(f"{where} wraps its one call in {shorten(repr(tool), 80)}, which was taken off")
 
 
 def _objects(text: str, place: int) -> tuple[list[str], bool]:

@@ -103,8 +103,8 @@ class StepOutcome:
 class ReplanRequest:
     """A run in which nothing more can start, with all its failures: what should be done instead?
 
-    `not_again` lists calls (`{"tool": …, "args": …}`) that must not be issued again, `remaining` what is left of each
-    bound (None: no bound). `show_tool_text` is the policy of the run.
+    `not_again` lists calls (`{"tool": …, "args": …}`) that must not be issued again, `remaining` what is left of
+    the re-plans and of each bound of the budget (None: no bound). `show_tool_text` is the policy of the run.
     """
 
     goal: str
@@ -113,7 +113,7 @@ class ReplanRequest:
     failures: tuple[StepFailure, ...]
     outcomes: tuple[StepOutcome, ...] = ()
     not_again: tuple[dict[str, Any], ...] = field(default=(), repr=False)
-    remaining: Mapping[str, int | None] = field(default_factory=dict)
+    remaining: Mapping[str, Any] = field(default_factory=dict)
     previous: str = ""
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
@@ -198,11 +198,15 @@ class ReplanRequest:
 
 
 class Proposal(NamedTuple):
-    """A planner's answer with what is known of its making: the model's text, the tokens it cost."""
+    """A planner's answer with what is known of its making: the model's text, the tokens it cost.
+
+    `notes` say what was put right in reading it: names of tools with markup around them, arguments written as text.
+    """
 
     document: Plan | Patch
     text: str = ""
     usage: dict[str, float] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def for_model(failure: Failure, *, show_tool_text: bool = False) -> dict[str, Any]:

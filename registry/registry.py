@@ -10,6 +10,7 @@ from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused, UnknownTool
 from ..policies.permissions import Level, Principal, lacking
 from ..policies.text import did_you_mean, nearest, shorten
+from .names import resolve_name
 from .tools import Tool, tool
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ class Registry:
     ) -> list[str]:
         """Names like this one, the likeliest first; only of tools that the principal may call, where one is given."""
         visible = self if principal is None else self.only(permitted=principal, max_level=max_level)
-        return nearest(name, visible.names)
+        meant = resolve_name(name, visible.names)
+        return nearest(name, visible.names) if meant is None else [meant]
 
     def search(
         self,

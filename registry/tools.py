@@ -66,7 +66,7 @@ def _unnoted(text: str) -> None:
     """Where nobody listens, a note is lost."""
 
 
-def _uncounted(used: Mapping[str, int]) -> None:
+def _uncounted(used: Mapping[str, float]) -> None:
     """Where nobody counts, nothing is."""
 
 
@@ -77,7 +77,8 @@ class ToolContext:
     `idempotency_key` is the same for every attempt of one call, also after a resume: hand it to services that can
     de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run. `model_calls` is
     how many questions to a model it may ask (None: no bound); `count` adds to what it used, as
-    `{"model_calls": 1, "input_tokens": 812}`.
+    `{"model_calls": 1}` before a question and `{"input_tokens": 812, "output_tokens": 40, "cost": 0.003}` after it; a
+    `cost` replaces the one that the tool states.
     """
 
     run_id: str = ""
@@ -88,7 +89,7 @@ class ToolContext:
     timeout: float | None = None
     note: Callable[[str], None] = _unnoted
     model_calls: int | None = None
-    count: Callable[[Mapping[str, int]], None] = _uncounted
+    count: Callable[[Mapping[str, float]], None] = _uncounted
 
     @property
     def step(self) -> str:

@@ -16,7 +16,6 @@ from foreplan.planner.answers import (
     ModelDeclined,
     read_patch_answer,
     read_plan_answer,
-    tidy_name,
 )
 from foreplan.planner.findings import CODES, PlanUnreadable
 from foreplan.planner.models.messages import AIMessage
@@ -157,35 +156,6 @@ def test_goal_and_inputs_are_those_that_were_asked_for() -> None:
     plan = planned(text, inputs=inputs).document
     assert isinstance(plan, Plan)
     assert (plan.goal, plan.inputs) == ("find k", inputs)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("look", "look"),
-        ("functions.look", "look"),
-        ("functions:look", "look"),
-        ("tools.crm.find", "crm.find"),
-        ("look<|channel|>commentary", "look"),
-        ("look<|end", "look"),
-        ("`look`", "look"),
-        (" look()\n", "look"),
-        ("functions.book", "functions.book"),
-        ("multi_tool_use.parallel", "multi_tool_use.parallel"),
-        ("LOOK", "LOOK"),
-        ("other.look", "other.look"),
-        ("", ""),
-    ],
-)
-def test_a_name_is_freed_of_markup_where_one_tool_is_meant(name: str, expected: str) -> None:
-    """Markup that models are known to add goes (P10); any other unknown name is left for the check's finding."""
-    assert tidy_name(name, ["look", "crm.find", "functions.cook"]) == expected
-
-
-def test_a_name_that_could_mean_two_tools_is_left_alone() -> None:
-    """`functions.look` is itself a tool here, and never becomes another."""
-    assert tidy_name("functions.look", ["look", "functions.look"]) == "functions.look"
-    assert tidy_name("functions.look<|x|>", ["look", "functions.look"]) == "functions.look<|x|>"
 
 
 def test_names_in_a_plan_and_in_a_patch_are_freed() -> None:

@@ -14,7 +14,7 @@ MODULES = modules()
 IMPORTS = [found for name, path in MODULES.items() for found in imports_of(name, path)]
 
 HOMES = {
-    "anyio": ("foreplan.executor",),
+    "anyio": ("foreplan.executor", "foreplan.registry.processes"),
     "jsonschema": ("foreplan.registry.schema",),
     "networkx": ("foreplan.planner.graph",),
     "pydantic": ("foreplan",),
