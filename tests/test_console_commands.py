@@ -170,7 +170,7 @@ def test_one_tool_is_shown_with_its_arguments(shell: Shell) -> None:
 
 def test_tools_are_searched_by_words(shell: Shell) -> None:
     """The best first, at most k; as JSON the contracts; words after anything but `search` are a mistake."""
-    said = shell.here("tools", "search", "pay the money back: a refund", "-k", "1", *TOOLS)
+    said = shell.here("tools", "search", "a refund", "-k", "1", *TOOLS)
     assert [line.split()[0] for line in said.out.splitlines()] == ["refund"]
     found = shell.here("tools", "search", "ledger", "--json", *TOOLS)
     assert json.loads(found.out)["tools"][0]["name"] == "read_ledger"
