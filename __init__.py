@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
     from .policies.permissions import Level, Principal, Roles
-    from .policies.policies import Budget, Limits, Policies
+    from .policies.policies import Breaker, Budget, Limits, Policies, Rate, Rates
     from .policies.retry import Retry
     from .registry.code_tools import code_tool
     from .registry.people import ask
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Approval",
+    "Breaker",
     "Budget",
     "CannotPlan",
     "Effect",
@@ -56,6 +57,8 @@ __all__ = [
     "PlanBuilder",
     "Policies",
     "Principal",
+    "Rate",
+    "Rates",
     "Registry",
     "Retry",
     "Roles",
@@ -95,7 +98,7 @@ _HOMES = {
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
     "policies.permissions": ("Level", "Principal", "Roles"),
-    "policies.policies": ("Budget", "Limits", "Policies"),
+    "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
     "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
