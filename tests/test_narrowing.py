@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from foreplan import Effect, Level, Principal, Registry, Tool
@@ -10,7 +12,7 @@ from foreplan.policies.errors import BadInput, ToolRefused, UnknownTool
 EMPTY = {"type": "object", "properties": {}}
 
 
-def declared(name: str, **options: object) -> Tool:
+def declared(name: str, **options: Any) -> Tool:
     return Tool.declare(name, f"Do {name}.", input_schema=EMPTY, **options)
 
 

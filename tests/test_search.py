@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from support.retrieval import Tasks
@@ -15,7 +16,7 @@ from foreplan.registry.words import mentions, terms_of_name, terms_of_prose, ter
 
 
 def declared(
-    name: str, description: str = "", properties: dict[str, object] | None = None, **options: object
+    name: str, description: str = "", properties: dict[str, object] | None = None, **options: Any
 ) -> Tool:
     """A tool that is only looked for."""
     schema = {"type": "object", "properties": properties or {}}
