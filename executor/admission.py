@@ -51,6 +51,15 @@ def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:
     )
 
 
+def secret(tool: Tool, args: dict[str, Any]) -> Failure | None:
+    """Whether someone gives an argument that only the engine fills."""
+    if not tool.secret_refs or tool.secret_refs.keys().isdisjoint(args):
+        return None
+    names = ", ".join(repr(name) for name in tool.secret_refs if name in args)
+    message = f"the engine fills {names} of {tool.name!r} with a secret; leave it out"
+    return Failure(Kind.BAD_ARGS, "secret_argument", message)
+
+
 def promised(tool: Tool, args: dict[str, Any]) -> Failure | None:
     """Whether what the arguments say of the result is a schema, and no hostile one."""
     if not tool.result_from:
@@ -81,7 +90,7 @@ def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
 
 def fitting(tool: Tool, args: dict[str, Any]) -> Failure | None:
     """Whether the tool takes these arguments, whoever calls it."""
-    return schema(tool, args) or promised(tool, args) or flow(tool, args)
+    return secret(tool, args) or schema(tool, args) or promised(tool, args) or flow(tool, args)
 
 
 class Admission(NamedTuple):

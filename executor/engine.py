@@ -47,16 +47,20 @@ from ..policies.policies import Policies
 from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
 from ..registry.tools import Tool
+from ..registry.values import to_plain
+from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .admission import interrupted
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
-from .children import answers_for, child_id, child_policies, end_of_child, is_child
+from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .events import Event, Outcome
-from .hands import Hands, Result
+from .hands import Hands, Result, rules_of
 from .journal import Journal, Log, MemoryJournal, RunLine
+from .limits import Limiter
 from .mind import outstanding, replay
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
+from .safe import Safe
 from .state import Call, Perform, State
 
 __all__ = ["Engine", "read_run"]
@@ -80,6 +84,7 @@ class Engine:
     `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
+    `secrets` gives tools the secrets that they name (default: environment variables).
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -105,6 +110,7 @@ class Engine:
         react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
+        secrets: Vault | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
@@ -118,6 +124,7 @@ class Engine:
         if react is not None:
             expect(React, react, "react", "React(model) makes one")
         self._react = react
+        self._safe = Safe(EnvironmentSecrets() if secrets is None else secrets, self.policies.hook_timeout)
         hooks = {
             "on_failure": on_failure,
             "on_replan": on_replan,
@@ -135,6 +142,9 @@ class Engine:
             dice=dice,
             hands=hands,
             model=react.model if react is not None else None,
+            window=react.window if react is not None else None,
+            limiter=Limiter(clock, dice),
+            safe=self._safe,
         )
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
@@ -157,6 +167,8 @@ class Engine:
         planner = self._host.planner
         if planner is None:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
+        await self._learn()
+        self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(
             goal=goal,
             tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
@@ -276,6 +288,8 @@ class Engine:
         self._checked(plan)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
+        await self._learn()
+        self._expect_no_secret(plan, settled)
         log = self.journal.create(
             run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
         )
@@ -287,21 +301,25 @@ class Engine:
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
-    async def answer(self, messages: Messages, *, run_id: str | None = None) -> Run:
+    async def answer(self, messages: Messages, *, run_id: str | None = None, earlier: int = 0) -> Run:
         """What the model of `react` answers, calling tools on the way: text, or data where a form was asked for.
 
-        The answer is the run's `output`, what was said its `messages`. Raises `BadInput` where there is no model.
+        The answer is the run's `output`, what was said its `messages`, of which the first `earlier` were said before
+        this run. Raises `BadInput` where there is no model.
         """
         if self._react is None:
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
         spec = self._react.spec(self.registry.only(permitted=self.principal).names, messages_of(messages))
+        await self._learn()
+        self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))
         with _held(log):
             state = State(self.registry)
             runtime = self._runtime(state, log)
-            opening = self._opening(runtime, None, {}, None, log.run)._replace(agent=spec)
+            opening = self._opening(runtime, None, {}, None, log.run)
+            opening = opening._replace(agent={**spec, "earlier": earlier})
             return await self._drive(runtime, runtime.write(opening))
 
     async def resume(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
@@ -312,9 +330,12 @@ class Engine:
         changed), `JournalError` (another process drives it).
         """
         expect(str, run_id, "the id of a run")
+        await self._learn()
         log = self.journal.reopen(run_id)
         with _held(log):
-            state = self._restore(run_id)
+            events = list(self.journal.events(run_id))
+            state = self._restore(run_id, events)
+            self._recall(state, events)
             runtime = self._runtime(state, log)
             return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
 
@@ -345,6 +366,13 @@ class Engine:
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
 
+    def with_tools(self, *tools: Tool) -> Engine:
+        """This engine with more tools. Raises `ToolRefused` where a name is taken."""
+        other = copy.copy(self)
+        other.registry = Registry(*self.registry, *tools)
+        other._passed = None
+        return other
+
     def told(
         self, *, watch: Callable[[Event], None], chunk: Callable[[AIMessageChunk], None] | None = None
     ) -> Engine:
@@ -368,6 +396,11 @@ class Engine:
     def runs(self) -> list[RunLine]:
         """All runs of the journal, the newest first."""
         return self.journal.runs()
+
+    def scrub(self, value: Any) -> Any:
+        """A text, or a value as plain JSON, without the secrets that runs of this engine have used: for your own logs."""
+        scrubber = self._safe.scrubber
+        return scrubber.scrub_text(value) if isinstance(value, str) else scrubber.scrub(to_plain(value))
 
     # ------------------------------------------------------------------------------------------ blocking twins
 
@@ -405,6 +438,23 @@ class Engine:
         if not report.ok:
             raise CheckFailed(report)
         self._passed = (plan, tools)
+
+    async def _learn(self) -> None:
+        """Get to know the secrets of all tools, so that none is written down that another tool tells."""
+        try:
+            await self._safe.learn(self.registry)
+        except BaseExceptionGroup as group:
+            cause = _cause(group)
+            if cause is None:
+                raise
+            raise cause from None
+
+    def _expect_no_secret(self, plan: Plan, inputs: dict[str, Any]) -> None:
+        """Raises `BadInput` where what is about to be written down holds a secret."""
+        if self._safe.scrubber:
+            self._safe.expect_none("the plan", plan.to_json())
+            self._safe.expect_none("the inputs", inputs)
+            self._safe.expect_none("the principal", self.principal.model_dump(mode="json"))
 
     def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
         """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
@@ -455,6 +505,15 @@ class Engine:
             fallback=fallback,
         )
 
+    def _recall(self, state: State, events: Iterable[Event]) -> None:
+        """What the limits must know of a run that was under way elsewhere, or before this engine was made."""
+        limiter = self._host.limiter
+        if limiter is not None:
+            rules = {
+                name: rules_of(tool, state.principal, state.policies) for name, tool in state.tools.items()
+            }
+            limiter.recall(state.run, events, rules)
+
     def _fallback(self, plan: Plan, used: set[str], approval: Approval | None) -> dict[str, Any] | None:
         """The loop that may take over from this plan: with its tools, and with those that only read."""
         allowed = self.policies.fallback and (approval is None or approval.fallback)
@@ -465,9 +524,8 @@ class Engine:
         tools = {name for name in used if name in permitted} | set(reads)
         return self._react.spec(tools, (), answer=_form_of(plan))
 
-    def _restore(self, run_id: str) -> State:
+    def _restore(self, run_id: str, events: list[Event]) -> State:
         """The state of a run that may go on here: not closed, same tools, same principal."""
-        events = list(self.journal.events(run_id))
         begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
         if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
@@ -505,6 +563,8 @@ class Engine:
             call.principal
         )  # granted already, by the roles of today and not those that were recorded
         child._live = self._live
+        child._safe = self._safe
+        child._host = child._host._replace(safe=self._safe, limiter=self._host.limiter)
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
@@ -520,6 +580,7 @@ class Engine:
         with _held(log):
             if not events:
                 state.policies = self.policies
+            self._recall(state, events)
             runtime = self._runtime(state, log)
             if len(events) >= 2:
                 commands = self._taken_up(runtime, answers_for(state, call), seconds)
@@ -555,6 +616,8 @@ class Engine:
         finally:
             _DRIVING.reset(token)
             del self._live[run]
+            if self._host.limiter is not None:
+                self._host.limiter.seen(run, runtime.state.seq)
         runtime.release()
         return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
 
@@ -583,7 +646,7 @@ def _form_of(plan: Plan) -> dict[str, Any] | None:
 
 
 def _check_names(policies: Policies, registry: Registry) -> None:
-    """Raises `BadInput` for a tool that a rule names and nobody has: a misspelt name must never mean "no rule"."""
+    """Raises `BadInput` for a tool or host that a rule names and nobody has: a misspelt name never means "no rule"."""
     limits = policies.limits
     inside = {name for tool in registry for name in reach(tool)}
     named: dict[str, Mapping[str, object]] = {
@@ -597,6 +660,11 @@ def _check_names(policies: Policies, registry: Registry) -> None:
                 guess = did_you_mean(name, registry.names)
                 verb = "names" if where == "the budget" else "name"
                 raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
+    hosts = hosts_of(registry)
+    for name in [*limits.host, *limits.rates.host]:
+        if name.lower() not in hosts:
+            guess = did_you_mean(name, sorted(hosts)) or "; a tool states its own: @tool(host=...)"
+            raise BadInput(f"limits name a host {name!r} that no tool states{guess}")
 
 
 def read_run(journal: Journal, run_id: str) -> Run:

@@ -20,12 +20,14 @@ from anyio.abc import TaskGroup
 from ..planner.findings import PlanUnreadable
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
+from ..planner.models.window import Window
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.secrets import Secret
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, to_plain
@@ -36,8 +38,10 @@ from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
 from .journal import Log
+from .limits import Limiter
 from .mind import advance
 from .replanning import replan_request
+from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
@@ -70,10 +74,16 @@ class Host(NamedTuple):
     hands: Hands | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
+    window: Window | None = None
+    """What of a long dialogue its model hears."""
     chunk: Callable[[AIMessageChunk], None] | None = None
     """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
+    limiter: Limiter | None = None
+    """What all runs of an engine share; without it, a run keeps to the limits on its own."""
+    safe: Safe | None = None
+    """Where tools get their secrets from, and what takes them out of all that is written."""
 
 
 _LOG = logging.getLogger("foreplan")
@@ -92,7 +102,8 @@ class Runtime:
         self._log = log
         self._host = host
         self._clock, self._dice = host.clock, host.dice
-        self._guard = Guard(state.policies, expired=self._expired)
+        limiter = host.limiter or Limiter(host.clock, host.dice)
+        self._guard = Guard(state.policies, limiter, expired=self._expired)
         self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
         self._base = Context()
         self._tasks: TaskGroup | None = None
@@ -101,12 +112,15 @@ class Runtime:
         self._cancelled = False
         self._asking = 0
         self._watch = host.watch
+        self._safe = host.safe
         self._breath = time.perf_counter()
 
     # ------------------------------------------------------------------------------------------ driving
 
     def write(self, event: Event) -> tuple[Command, ...]:
-        """Append an event, advance, and give what follows. Raises `JournalError`."""
+        """Append an event without the secrets in it, advance, and give what follows. Raises `JournalError`."""
+        if self._safe is not None and self._safe.scrubber:
+            event = self._safe.clean(event)
         self._log.append(event)
         commands = advance(self.state, event)
         if self._watch is not None:
@@ -245,22 +259,17 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, bind, started, perform, settled. Exactly one terminal record, also on cancel."""
+        """One attempt: enter, secrets, bind, started, perform, settled. One terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
-            self._settle_unbegun(call, refusal)
+            self._settle(call, _unbegun(refusal))
             return
-        perform = self._bound(call)
-        if isinstance(perform, Failure):
-            self._guard.leave(call.tool.name)
-            self._settle_unbegun(call, perform)
-            return
-        if self._out_of_time():
-            self._guard.leave(call.tool.name)
-            self._settle(call, Result(Outcome.CANCELLED, None, out_of_time()))
-            return
-        begun = False
+        begun, unbegun = False, None
         try:
+            perform = await self._ready(call)
+            if isinstance(perform, Result):
+                unbegun = perform
+                return
             self._record(e.CallStarted(*self.stamp(), call.path, call.attempt))
             if self.problem is not None:
                 return
@@ -268,14 +277,19 @@ class Runtime:
                 await self._log.durable()
             if self._threaded:
                 await self._breathe()
+            self._guard.begin(call)
             begun = True
         except JournalError as error:
             self._fail(error)
             return
         finally:
             if not begun:
-                self._guard.leave(call.tool.name)
-                self._settle_cancelled(call, begun=False)
+                self._guard.leave(call)
+                if unbegun is not None:
+                    self._settle(call, unbegun)
+                else:
+                    self._settle_cancelled(call, begun=False)
+        result = None
         try:
             result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
@@ -287,8 +301,27 @@ class Runtime:
             await _let_through(error)
             result = self._broken(call, error)
         finally:
-            self._guard.leave(call.tool.name)
+            self._guard.leave(call, result)
         self._settle(call, result)
+
+    async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
+        """How the attempt is made, with its secrets in hand; or how it ends without having begun."""
+        if call.tool.secret_refs:
+            secrets = await self._secrets(call)
+            if isinstance(secrets, Failure):
+                return _unbegun(secrets)
+            call = call._replace(secrets=secrets)
+        perform = self._bound(call)
+        if isinstance(perform, Failure):
+            return _unbegun(perform)
+        return Result(Outcome.CANCELLED, None, out_of_time()) if self._out_of_time() else perform
+
+    async def _secrets(self, call: Call) -> Mapping[str, Secret] | Failure:
+        if self._safe is None:
+            return Failure(
+                Kind.PERMISSION, "secret_unavailable", "this run has no vault to take secrets from"
+            )
+        return await self._safe.secrets_for(call.tool)
 
     def _bound(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
         """How the attempt is made; or why it is not begun: its arguments make no values of the tool's types."""
@@ -298,10 +331,6 @@ class Runtime:
             return partial(self._hands.perform, call)
         bound = self._hands.bind(call)
         return bound if isinstance(bound, Failure) else partial(self._hands.make, bound)
-
-    def _settle_unbegun(self, call: Call, failure: Failure) -> None:
-        """An attempt that was refused before it began."""
-        self._settle(call, Result(Outcome.FAILED, None, failure))
 
     def _broken(self, call: Call, error: BaseException) -> Result:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
@@ -439,7 +468,9 @@ class Runtime:
             return {"failure": Failure(Kind.BUSINESS, "no_model", "this engine has no model to ask")}
         try:
             with anyio.move_on_after(seconds) as scope:
-                return await hear(model, dialogue, self.state.tools, self._host.chunk)
+                return await hear(
+                    model, dialogue, self.state.tools, window=self._host.window, listener=self._host.chunk
+                )
         except BaseException as error:
             await _let_through(error)
             if not scope.cancelled_caught:
@@ -484,6 +515,11 @@ class Runtime:
             self._fail(error)
             return
         self._obey(commands)
+
+
+def _unbegun(failure: Failure) -> Result:
+    """An attempt that was refused before it began."""
+    return Result(Outcome.FAILED, None, failure)
 
 
 async def _let_through(error: BaseException) -> None:

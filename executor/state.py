@@ -18,6 +18,7 @@ from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Budget, Policies
+from ..policies.secrets import Secret
 from ..registry.names import resolve_name
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -66,6 +67,8 @@ class Call(NamedTuple):
     """What it may use besides itself: questions to a model; of a sub-plan, its slice of everything."""
     answers: Mapping[str, dict[str, Any]] = {}
     """What people answered to the questions of a sub-plan, by the ids it gave them."""
+    secrets: Mapping[str, Secret] = {}
+    """What the runtime gives besides, by parameter: no event holds it."""
 
 
 class Write(NamedTuple):
@@ -340,6 +343,7 @@ class Dialogue:
         "asked",
         "attempts",
         "done",
+        "earlier",
         "failing",
         "frame",
         "heard_instead",
@@ -364,6 +368,7 @@ class Dialogue:
         self.response_format: dict[str, Any] | None = spec.get("response_format")
         self.max_rounds: int = spec["max_rounds"]
         self.must_call: bool = spec.get("must_call", False)
+        self.earlier: int = spec.get("earlier", 0)
         self.round = 0
         self.said = 0
         self.attempts = 0
