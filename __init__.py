@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
+    from .registry.standins import Found
     from .registry.tools import Tool, ToolContext, tool
 
     __version__: str
@@ -45,6 +46,7 @@ __all__ = [
     "Engine",
     "Failure",
     "ForeplanError",
+    "Found",
     "FunctionPlanner",
     "HybridSearch",
     "Kind",
@@ -104,6 +106,7 @@ _HOMES = {
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
+    "registry.standins": ("Found",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
 }
 """Module -> the public names that live in it: the same as the imports above, which only type checkers read."""

@@ -45,6 +45,7 @@ from .options import (
 )
 from .schema import Schema, compile_schema
 from .signatures import ArgumentsRefused, check_refs, read_signature
+from .standins import check_stand_in
 from .values import Json, copy_plain
 
 P = ParamSpec("P")
@@ -416,6 +417,10 @@ def _from_function(function: Callable[..., Any], name: str | None, options: dict
         **options,
     )
     _check_defaults(made)
+    arguments = made.input.document["properties"]
+    for what, stand_in in (("simulate", made.simulate), ("reconcile", made.reconcile)):
+        if stand_in is not None:
+            check_stand_in(stand_in, what, name, arguments, refs if what == "reconcile" else ())
     if refs:
         sealed = frozenset(parameter for parameter, itself in signature.secrets.items() if itself)
         return dataclasses.replace(made, sealed=sealed)
