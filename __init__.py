@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from .policies.permissions import Level, Principal, Roles
     from .policies.policies import Budget, Limits, Policies
     from .policies.retry import Retry
+    from .policies.secrets import Secret
     from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.tools import Tool, ToolContext, tool
+    from .registry.vaults import EnvironmentSecrets, KeyringSecrets, MappingSecrets
 
     __version__: str
 
@@ -40,12 +42,15 @@ __all__ = [
     "CannotPlan",
     "Effect",
     "Engine",
+    "EnvironmentSecrets",
     "Failure",
     "ForeplanError",
     "FunctionPlanner",
+    "KeyringSecrets",
     "Kind",
     "Level",
     "Limits",
+    "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
     "Patch",
@@ -57,6 +62,7 @@ __all__ = [
     "Retry",
     "Roles",
     "Run",
+    "Secret",
     "SqliteJournal",
     "StaticPlanner",
     "Step",
@@ -93,10 +99,12 @@ _HOMES = {
     "policies.permissions": ("Level", "Principal", "Roles"),
     "policies.policies": ("Budget", "Limits", "Policies"),
     "policies.retry": ("Retry",),
+    "policies.secrets": ("Secret",),
     "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
+    "registry.vaults": ("EnvironmentSecrets", "KeyringSecrets", "MappingSecrets"),
 }
 """Module -> the public names that live in it: the same as the imports above, which only type checkers read."""
 
