@@ -49,6 +49,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
 from .admission import interrupted
+from .authorize import Authorize
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .events import Event, Outcome
 from .hands import Hands, Result
@@ -76,7 +77,8 @@ class Engine:
     tools: `answer` asks it, and where `policies.fallback` says so it takes over from a plan that does not get on, unless
     `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
-    people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
+    people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
+    True before each attempt of a call begins. `watch` sees every event.
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -105,6 +107,7 @@ class Engine:
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
+        authorize: Authorize | None = None,
     ) -> None:
         self.registry = Registry.of(registry)
         self.policies = Policies() if policies is None else policies
@@ -122,7 +125,9 @@ class Engine:
             "before_model": before_model,
             "after_model": after_model,
         }
-        _check_host(planner, hands, clock=clock, dice=dice, decide=decide, watch=watch, **hooks)
+        _check_host(
+            planner, hands, clock=clock, dice=dice, decide=decide, watch=watch, authorize=authorize, **hooks
+        )
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
@@ -131,6 +136,7 @@ class Engine:
             clock=clock,
             dice=dice,
             hands=hands,
+            authorize=authorize,
             model=react.model if react is not None else None,
         )
         self._live: dict[str, Runtime] = {}
@@ -153,7 +159,7 @@ class Engine:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
         request = PlanRequest(
             goal=goal,
-            tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
+            tools=self._callable(),
             inputs=dict(inputs) if inputs is not None else None,
         )
         for _ in range(self.policies.max_repairs + 1):
@@ -162,6 +168,10 @@ class Engine:
                 return answer
             request, problem = answer
         raise problem
+
+    def _callable(self) -> Registry:
+        """The tools that may be called: all that planners, models and searches are shown."""
+        return self.registry.only(permitted=self.principal, max_level=self.policies.max_level)
 
     async def _ask(
         self, planner: Planner, request: PlanRequest
@@ -264,7 +274,7 @@ class Engine:
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
-        spec = self._react.spec(self.registry.only(permitted=self.principal).names, messages_of(messages))
+        spec = self._react.spec(self._callable().names, messages_of(messages))
         log = self.journal.create(run_id or _new_id(self._host.clock()))
         with _held(log):
             state = State(self.registry)
@@ -417,7 +427,7 @@ class Engine:
             contracts={tool.name: tool.contract() for tool in self.registry if planner or tool.name in used},
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
-            hooks=tuple(self._host.hooks),
+            hooks=self._host.asked,
             fallback=fallback,
         )
 
@@ -426,7 +436,7 @@ class Engine:
         allowed = self.policies.fallback and (approval is None or approval.fallback)
         if self._react is None or not allowed:
             return None
-        permitted = self.registry.only(permitted=self.principal)
+        permitted = self._callable()
         reads = permitted.only(effect="reads").names if self.policies.approve != "always" else ()
         tools = {name for name in used if name in permitted} | set(reads)
         return self._react.spec(tools, (), answer=_form_of(plan))
@@ -438,7 +448,7 @@ class Engine:
         if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
-        changed = _changed(opened, self.registry, self.principal)
+        changed = _changed(opened, self.registry, self.principal, self._host)
         if changed:
             raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
         known = self.registry.only(
@@ -466,6 +476,7 @@ class Engine:
             clock=self._host.clock,
             dice=self._host.dice,
             hands=self._host.hands,
+            authorize=self._host.authorize,
         )
         child.principal = (
             call.principal
@@ -495,7 +506,7 @@ class Engine:
 
     def _taken_up(self, runtime: Runtime, decisions: Mapping[str, Answer | str]) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        answers = _answers(runtime.state, decisions)
+        answers = _answers(runtime.state, decisions, self.principal)
         runtime.write(e.RunResumed(*runtime.stamp(), self.principal))
         _settle_lost(runtime)
         for id_, answer in answers.items():
@@ -612,11 +623,13 @@ def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> P
     )
 
 
-def _changed(opened: e.RunOpened, registry: Registry, principal: Principal) -> list[str]:
+def _changed(opened: e.RunOpened, registry: Registry, principal: Principal, host: Host) -> list[str]:
     """What keeps a run from going on with these tools and this principal."""
     changed = []
     if principal.id != opened.principal.id:
         changed.append(f"it acts for {opened.principal.id!r}, not for {principal.id!r}")
+    if "authorize" in opened.hooks and host.authorize is None:
+        changed.append("it was opened with `authorize`, which this engine does not have")
     for name, contract in opened.contracts.items():
         if name not in registry:
             changed.append(f"tool {name!r} is not registered")
@@ -638,14 +651,14 @@ def _settle_lost(runtime: Runtime) -> None:
             runtime.write(e.CallSettled(*stamp, call.path, call.attempt, outcome, None, interrupted()))
 
 
-def _answers(state: State, decisions: Mapping[str, Answer | str]) -> dict[str, Answer]:
+def _answers(state: State, decisions: Mapping[str, Answer | str], principal: Principal) -> dict[str, Answer]:
     answers = {}
     for id_, said in decisions.items():
         asked = state.decisions.get(id_)
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
             raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
-        answers[id_] = answer_to(state, asked, said)
+        answers[id_] = answer_to(state, asked, said, principal)
     return answers
 
 

@@ -83,6 +83,7 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.inputs = event.inputs
     state.principal = event.principal
     state.policies = event.policies
+    state.contracts = frozenset(event.contracts)
     state.approval = event.approval
     state.planner = event.planner
     state.hooks = frozenset(event.hooks)

@@ -23,15 +23,19 @@ from ..planner.models.chunks import AIMessageChunk
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
+from ..planner.subplans import tools_inside
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.permissions import Principal
 from ..policies.policies import Budget
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, to_plain
 from . import events as e
 from .admission import interrupted
+from .asking import differs, digest_of, read_edit, rejected_before
+from .authorize import Authorize, refusal_of
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
@@ -39,12 +43,17 @@ from .journal import Log
 from .mind import advance
 from .replanning import replan_request
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
+from .threads import Threads
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
 
 class Answer(NamedTuple):
-    """A person's answer to a decision: one of its `options`, who says so, a `value` with `accept`, a reason."""
+    """A person's answer to a decision: one of its `options`, who says so, a `value` with some, a reason.
+
+    The value of `accept` and `answer` is the result of the call; that of `edit` is `{"args": {...}}`, with all arguments
+    of the call, and `tool` where another is to be called.
+    """
 
     choice: str
     by: str = "someone"
@@ -68,12 +77,18 @@ class Host(NamedTuple):
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
+    authorize: Authorize | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
     chunk: Callable[[AIMessageChunk], None] | None = None
     """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of the hooks that there are, for the opening of a run."""
+        return (*self.hooks, *(["authorize"] if self.authorize is not None else []))
 
 
 _LOG = logging.getLogger("foreplan")
@@ -95,6 +110,7 @@ class Runtime:
         self._clock, self._dice = host.clock, host.dice
         self._guard = Guard(state.policies, expired=self._expired)
         self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
+        self._hook_threads = Threads()
         self._base = Context()
         self._tasks: TaskGroup | None = None
         self._over = anyio.Event()
@@ -241,12 +257,13 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, bind, started, perform, settled. Exactly one terminal record, also on cancel."""
+        """One attempt: enter, authorize, bind, started, perform, settled. Exactly one terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
             self._settle_unbegun(call, refusal)
             return
-        perform = self._bound(call)
+        refusal = await self._unauthorized(call) if self._host.authorize is not None else None
+        perform = self._bound(call) if refusal is None else refusal
         if isinstance(perform, Failure):
             self._guard.leave(call.tool.name)
             self._settle_unbegun(call, perform)
@@ -281,6 +298,17 @@ class Runtime:
         finally:
             self._guard.leave(call.tool.name)
         self._settle(call, result)
+
+    async def _unauthorized(self, call: Call) -> Failure | None:
+        """Why the host does not let this attempt begin; it holds its slot while the host is asked."""
+        assert self._host.authorize is not None
+        try:
+            return await refusal_of(
+                self._host.authorize, call, self.state.policies.hook_timeout, self._hook_threads
+            )
+        except BaseException:
+            self._guard.leave(call.tool.name)
+            raise
 
     def _bound(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
         """How the attempt is made; or why it is not begun: its arguments make no values of the tool's types."""
@@ -492,8 +520,13 @@ def decision_made(id_: str, answer: Answer, stamp: tuple[int, float, float]) -> 
     return e.DecisionMade(*stamp, id_, answer.choice, answer.by, answer.value, answer.reason)
 
 
-def answer_to(state: State, asked: e.DecisionAsked, said: Answer | str) -> Answer:
-    """A person's answer, sound and plain. Raises `BadInput` where it is no option, or its value no result of the tool."""
+def answer_to(
+    state: State, asked: e.DecisionAsked, said: Answer | str, principal: Principal | None = None
+) -> Answer:
+    """A person's answer, sound and plain. Raises `BadInput` where it is no option, or what comes with it does not do.
+
+    `principal` is for whom the run is about to go on, if that is not yet in its journal.
+    """
     answer = Answer(said) if isinstance(said, str) else said
     if answer.choice not in asked.options:
         raise BadInput(
@@ -510,7 +543,33 @@ def answer_to(state: State, asked: e.DecisionAsked, said: Answer | str) -> Answe
     if problems:
         said_so = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
         raise BadInput(f"the value of the answer to {asked.id!r} is not what is wanted: {said_so}")
+    if answer.choice in ("approve", "edit", "retry") and asked.path and "of" not in asked.question:
+        difference = differs(state.calls[asked.path], asked.question)
+        if difference:
+            raise BadInput(f"{difference}; reject it")
+    if answer.choice == "edit":
+        _check_edit(state, asked, plain.value, principal or state.principal)
     return plain
+
+
+def _check_edit(state: State, asked: e.DecisionAsked, value: Any, principal: Principal) -> None:
+    """Raises `BadInput` for an edit that would not be admitted."""
+    active = state.calls[asked.path]
+    tools = state.contracted
+    if "of" in asked.question:
+        inside = tools_inside(active.tool, asked.question["of"])
+        if inside is None:
+            return  # the run inside judges it
+        tools = {tool.name: tool for tool in inside}
+    try:
+        tool, admission = read_edit(value, asked.question["tool"], tools, principal, state.policies)
+    except BadInput as error:
+        raise BadInput(f"the edit of {asked.id!r} is refused: {error}") from None
+    failure = admission.failure
+    if failure is None and "of" not in asked.question:
+        failure = rejected_before(state, active.edited(tool, admission.args, digest_of(admission.args)))
+    if failure is not None:
+        raise BadInput(f"the edit of {asked.id!r} is refused: {failure.message}")
 
 
 def _wanted(state: State, asked: e.DecisionAsked) -> Schema | None:
