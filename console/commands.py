@@ -60,6 +60,7 @@ __all__ = [
     "review",
     "run",
     "runs",
+    "search_tools",
     "show",
     "show_diff",
     "show_tools",
@@ -529,6 +530,17 @@ def show_tools(screen: Screen, tools: str, name: str | None) -> Code:
     listed = [registry[name]] if name is not None else list(registry)
     screen.document({"tools": [tool.contract() for tool in listed]})
     screen.show(render.tool_page(listed[0]) if name is not None else render.tools(listed), important=True)
+    return Code.DONE
+
+
+def search_tools(screen: Screen, tools: str, word: str, query: str, k: int) -> Code:
+    """The tools that fit some words best, the best first."""
+    if word != "search":
+        said = f"tools takes one name; to look for tools: foreplan tools search {shlex.quote(plain(query))}"
+        raise BadInput(said)
+    found = load_registry(tools).search(query, k)
+    screen.document({"tools": [tool.contract() for tool in found]})
+    screen.show(render.tools(found) if found else Text("no tool fits these words"), important=True)
     return Code.DONE
 
 

@@ -232,6 +232,8 @@ def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
         yield f"only when {clipped(spell(step.when), VALUE)}", "dim"
     yield from _repeats(step)
     yield from _asks(step.asks, step.asks_when, "at each call")
+    if step.secrets:
+        yield f"uses the secret{_s(step.secrets)} {_names(step.secrets)}", "dim"
     if step.permissions:
         yield f"needs {', '.join(plain(p, NAME) for p in step.permissions)}", "dim"
     if step.lacking:
@@ -272,8 +274,18 @@ def _taken_back(undo: TakenBack) -> Iterator[tuple[str, str]]:
     effect = f" ({undo.effect.value})" if undo.effect is not None else ""
     yield f"undone by {plain(undo.tool, NAME)} {clipped(spell(undo.args), VALUE)}{effect}", "yellow"
     yield from _asks(undo.asks, undo.asks_when, "before it is undone")
+    if undo.secrets:
+        yield f"undoing uses the secret{_s(undo.secrets)} {_names(undo.secrets)}", "dim"
     if undo.lacking:
         yield f"undoing lacks {', '.join(plain(p, NAME) for p in undo.lacking)}", "bold red"
+
+
+def _s(several: tuple[str, ...]) -> str:
+    return "" if len(several) == 1 else "s"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(plain(name, NAME) for name in names)
 
 
 def _usual(review: Review) -> float | None:
@@ -452,6 +464,8 @@ def _rules(tool: Tool) -> Iterator[tuple[str, str]]:
     )
     limit = "as the policy says" if tool.timeout_unset else f"{tool.timeout:g} s" if tool.timeout else "none"
     yield "time limit", limit
+    if tool.secret_refs:
+        yield "secrets", ", ".join(f"{name} from {ref}" for name, ref in tool.secret_refs.items())
     if tool.version:
         yield "version", tool.version
 

@@ -185,6 +185,9 @@ CODES: dict[str, CodeDoc] = {
     "wrong_argument": CodeDoc(
         "error", "A literal argument does not satisfy the tool's schema.", "Give a value that does."
     ),
+    "secret_argument": CodeDoc(
+        "error", "The engine fills this argument with a secret; no plan may give it.", "Leave it out."
+    ),
     "bad_result_schema": CodeDoc(
         "error",
         "The arguments that say what the result of a call is do not say it.",
@@ -199,7 +202,9 @@ CODES: dict[str, CodeDoc] = {
     "approval_needed": CodeDoc(
         "info", "Someone must approve this plan before it runs.", "Review and approve it."
     ),
-    "over_budget": CodeDoc("error", "The plan needs more calls than the budget holds.", "Plan fewer calls."),
+    "over_budget": CodeDoc(
+        "error", "The plan needs more calls, or more of one tool, than the budget holds.", "Plan fewer calls."
+    ),
     "may_exceed_budget": CodeDoc(
         "warning", "The plan may need more calls than the budget holds.", "Bound `each`, or raise the budget."
     ),

@@ -57,6 +57,7 @@ class TakenBack:
     lacking: tuple[str, ...]
     asks: bool | None
     asks_when: str | None = None
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ class Planned:
     output: Json = None
     asks_when: str | None = None
     """The tool's rule over `args` that says when a person is asked, where it has one."""
+    secrets: tuple[str, ...] = ()
+    """The names of the secrets that the engine gives to its tool."""
 
     @property
     def every_step(self) -> Iterator[Planned]:
@@ -110,7 +113,8 @@ class Planned:
         document = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if self.steps is None:
             document = {k: v for k, v in document.items() if k not in ("steps", "times", "output")}
-        rare = {k for k in ("until", "next", "every", "undo", "asks_when") if document[k] is None}
+        usual = ("until", "next", "every", "undo", "asks_when", "secrets")
+        rare = {k for k in usual if document[k] in (None, [])}
         return {k: v for k, v in document.items() if k not in rare}
 
 
@@ -351,6 +355,7 @@ class _Seen:
             next=step.next,
             every=step.every,
             undo=self._undo(site),
+            secrets=_secrets(tool),
             steps=inside,
             times=self.counts.of(site) if inside is not None else ONCE,
             output=step.output,
@@ -376,6 +381,7 @@ class _Seen:
             lacking=lacking(self.principal, needed),
             asks=tool is not None and _asks_at_undo(site, tool),
             asks_when=_rule(tool) if tool is not None else None,
+            secrets=_secrets(tool),
         )
 
 
@@ -384,6 +390,10 @@ _NONE = Count(0, 0, "0")
 
 def _permissions(step: Planned) -> tuple[str, ...]:
     return step.permissions + (step.undo.permissions if step.undo is not None else ())
+
+
+def _secrets(tool: Tool | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tool.secret_refs.values())) if tool is not None else ()
 
 
 def _asks(site: Site, tool: Tool, known: tuple[Json] | None) -> bool | None:

@@ -14,10 +14,12 @@ MODULES = modules()
 IMPORTS = [found for name, path in MODULES.items() for found in imports_of(name, path)]
 
 HOMES = {
-    "anyio": ("foreplan.executor",),
+    "anyio": ("foreplan.executor", "foreplan.registry.processes"),
     "jsonschema": ("foreplan.registry.schema",),
+    "keyring": ("foreplan.registry.vaults",),
     "networkx": ("foreplan.planner.graph",),
     "pydantic": ("foreplan",),
+    "pydantic_core": ("foreplan.policies.secrets",),
     "referencing": ("foreplan.registry.schema",),
     "rfc8785": ("foreplan.policies.canonical",),
     "rich": ("foreplan.console",),
