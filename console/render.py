@@ -233,6 +233,8 @@ def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
     yield from _repeats(step)
     if step.asks:
         yield "a person is asked at each call", "yellow"
+    if step.secrets:
+        yield f"uses the secret{_s(step.secrets)} {_names(step.secrets)}", "dim"
     if step.permissions:
         yield f"needs {', '.join(plain(p, NAME) for p in step.permissions)}", "dim"
     if step.lacking:
@@ -263,8 +265,18 @@ def _taken_back(undo: TakenBack) -> Iterator[tuple[str, str]]:
     yield f"undone by {plain(undo.tool, NAME)} {clipped(spell(undo.args), VALUE)}{effect}", "yellow"
     if undo.asks:
         yield "a person is asked before it is undone", "yellow"
+    if undo.secrets:
+        yield f"undoing uses the secret{_s(undo.secrets)} {_names(undo.secrets)}", "dim"
     if undo.lacking:
         yield f"undoing lacks {', '.join(plain(p, NAME) for p in undo.lacking)}", "bold red"
+
+
+def _s(several: tuple[str, ...]) -> str:
+    return "" if len(several) == 1 else "s"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(plain(name, NAME) for name in names)
 
 
 def _usual(review: Review) -> float | None:
@@ -443,6 +455,8 @@ def _rules(tool: Tool) -> Iterator[tuple[str, str]]:
     )
     limit = "as the policy says" if tool.timeout_unset else f"{tool.timeout:g} s" if tool.timeout else "none"
     yield "time limit", limit
+    if tool.secret_refs:
+        yield "secrets", ", ".join(f"{name} from {ref}" for name, ref in tool.secret_refs.items())
     if tool.version:
         yield "version", tool.version
 

@@ -19,7 +19,7 @@ from ..registry.schema import Problem
 from ..registry.tools import Tool, result_schema
 from .state import State
 
-__all__ = ["Admission", "admit", "admit_decoded", "interrupted", "permission", "refused"]
+__all__ = ["Admission", "admit", "admit_decoded", "interrupted", "out_of_time", "permission", "refused"]
 
 _MISFIT = "invalid_arguments"
 
@@ -49,6 +49,15 @@ def schema(tool: Tool, args: dict[str, Any]) -> Failure | None:
         f"{tool.name!r} does not take these arguments: {_sentence(problems)}",
         details={"problems": [{"pointer": p.pointer, "rule": p.rule} for p in problems]},
     )
+
+
+def secret(tool: Tool, args: dict[str, Any]) -> Failure | None:
+    """Whether someone gives an argument that only the engine fills."""
+    if not tool.secret_refs or tool.secret_refs.keys().isdisjoint(args):
+        return None
+    names = ", ".join(repr(name) for name in tool.secret_refs if name in args)
+    message = f"the engine fills {names} of {tool.name!r} with a secret; leave it out"
+    return Failure(Kind.BAD_ARGS, "secret_argument", message)
 
 
 def promised(tool: Tool, args: dict[str, Any]) -> Failure | None:
@@ -81,7 +90,7 @@ def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
 
 def fitting(tool: Tool, args: dict[str, Any]) -> Failure | None:
     """Whether the tool takes these arguments, whoever calls it."""
-    return schema(tool, args) or promised(tool, args) or flow(tool, args)
+    return secret(tool, args) or schema(tool, args) or promised(tool, args) or flow(tool, args)
 
 
 class Admission(NamedTuple):
@@ -117,6 +126,12 @@ def interrupted() -> Failure:
         "the process ended while this call was under way",
         happened=Happened.MAYBE,
     )
+
+
+def out_of_time() -> Failure:
+    """Why an attempt was not begun that waited until the run's time was over; the run stops."""
+    message = "the seconds of the budget are over, so nothing more is begun"
+    return Failure(Kind.TIMEOUT, "out_of_time", message)
 
 
 def _sentence(problems: list[Problem]) -> str:

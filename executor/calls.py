@@ -17,13 +17,12 @@ from ..planner.approvals import asks_in_dialogue
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
 from ..policies.failures import Failure, Happened, Kind
-from ..policies.policies import Budget
 from ..policies.retry import wait_before
 from ..registry.tools import Tool, result_schema
 from ..registry.values import copy_plain
 from . import events as e
 from .admission import Admission, admit, admit_decoded, refused
-from .budget import affordable, release, reserve
+from .budget import affordable, in_time, reserve, settle_up
 from .events import Outcome, Path, path_text
 from .replanning import patch_decided
 from .rounds import MODEL, REACT, model_timer
@@ -53,7 +52,6 @@ __all__ = [
 
 
 _OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
-_NOTHING_HELD = Budget()
 
 
 # ---------------------------------------------------------------------------------------------- calls are admitted
@@ -63,26 +61,18 @@ def make_room(state: State) -> None:
     """Start calls while there is room: those to be tried again first, then the lanes in turn."""
     limit = state.policies.limits.run
     while state.live < limit and (state.again or state.lanes) and not state.stopping:
-        active = _next_again(state) if state.again else None
-        if active is not None:
-            if _take(state, active.tool.name, active):
-                _go_on(state, active)
-        elif not state.lanes or not _advance_lane(state, state.lanes.popleft()):
-            return
-
-
-def _next_again(state: State) -> Active | None:
-    """The first of those to be tried again that is within budget."""
-    for _ in range(len(state.again)):
+        if not state.again:
+            _advance_lane(state, state.lanes.popleft())
+            continue
         active = state.again.popleft()
-        if affordable(state, active.tool, active.path):
-            return active
-        state.again.append(active)
-    return None
+        if not affordable(state, active.tool, active.path):
+            state.hungry.append(active)
+        elif _take(state, active.tool.name, active):
+            _go_on(state, active)
 
 
-def _advance_lane(state: State, lane: Lane) -> bool:
-    """Start a lane's next item; False where it must wait for what others hold of the budget."""
+def _advance_lane(state: State, lane: Lane) -> None:
+    """Start a lane's next item."""
     before = lane.next
     if before >= lane.size:
         _pass_on(state, lane)
@@ -91,11 +81,9 @@ def _advance_lane(state: State, lane: Lane) -> bool:
     elif _take(state, _tool_of(lane).name, lane):
         _start_next(state, lane, _tool_of(lane))
         if lane.next == before:
-            state.lanes.appendleft(lane)
-            return False
-        if lane.next < lane.size and not lane.serial:
+            state.hungry.append(lane)  # it waits for what others hold of the budget
+        elif lane.next < lane.size and not lane.serial:
             state.lanes.append(lane)
-    return True
 
 
 def _tool_of(lane: Lane) -> Tool:
@@ -307,7 +295,7 @@ def _perform(state: State, active: Active) -> None:
     active.started = False
     tool = active.tool
     timeout = state.policies.tool_timeout if tool.timeout_unset else tool.timeout
-    held = state.held.get(active.path, _NOTHING_HELD)
+    held = state.held.get(active.path)
     call = Call(
         state.run,
         active.path,
@@ -317,7 +305,7 @@ def _perform(state: State, active: Active) -> None:
         active.attempt,
         timeout,
         state.principal,
-        held,
+        state.unheld if held is None else held.slice,
         active.answers,
     )
     give(state, active.path, Perform(call))
@@ -326,7 +314,7 @@ def _perform(state: State, active: Active) -> None:
 def started(state: State, event: e.CallStarted) -> None:
     """An attempt begins; of a tool that acts, that is remembered."""
     active = state.calls[event.path]
-    active.started = True
+    active.started = active.begun = True
     if active.tool.effect is Effect.ACTS:
         state.acted.setdefault((active.tool.name, active.args_digest), {})[active.path] = active.args
 
@@ -347,8 +335,6 @@ def _did_not_act(state: State, active: Active) -> None:
 def call_settled(state: State, event: e.CallSettled) -> None:
     """An attempt ended, or a call was refused before there was one."""
     del state.open[event.path]
-    if event.outcome is not Outcome.CANCELLED:
-        release(state, event.path, event.usage)
     active = state.calls.pop(event.path, None)
     if active is None:
         lane, index = lane_item(state, event.path)
@@ -357,6 +343,7 @@ def call_settled(state: State, event: e.CallSettled) -> None:
         _free(state, tool.name)
         _call_failed(state, lane, index, tool, event, event.args)
         return
+    settle_up(state, active, event)
     if event.outcome is _OK:
         _free(state, active.tool.name)
         item_settled(state, active.lane, active.index, _OK, event.value)
@@ -388,10 +375,11 @@ def _put_aside(state: State, active: Active, event: e.CallSettled) -> None:
 
 
 def _once_more(state: State, active: Active) -> None:
-    """The process let go of this call, or lost it, and it may be repeated: it does not count as an attempt."""
+    """The process let go of this call, or lost it, and it may be repeated: it does not count as an attempt.
+
+    In the budget it does: an attempt that began stays charged.
+    """
     state.calls[active.path] = active
-    if active.path not in state.held:
-        state.tool_calls -= 1
     active.attempt -= 1
     state.again.append(active)
 
@@ -405,7 +393,7 @@ def _attempt_failed(state: State, active: Active, event: e.CallSettled) -> None:
     wait = wait_before(
         state.policies.retry, event.attempt, failure=failure, effect=tool.effect, dice=event.dice
     )
-    if wait is None or state.stopping:
+    if wait is None or state.stopping or not in_time(state, event.at + wait):
         _call_failed(state, active.lane, active.index, tool, event, active.args)
         return
     state.calls[active.path] = active

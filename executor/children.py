@@ -69,7 +69,8 @@ def answers_for(state: State, call: Call) -> dict[str, Answer | str]:
 
 def end_of_child(state: State, run: Run) -> Result:
     """What the end of the child, or its waiting, is for the call. Raises `JournalError`."""
-    usage = {"tool_calls": run.tool_calls, "model_calls": run.model_calls}
+    usage = run.used.to_json()
+    del usage["seconds"]  # the caller has a clock of its own
     if run.reason == "journal":
         raise JournalError(run.message)
     if run.state == "done":
@@ -93,13 +94,14 @@ def _asked(run: str, decision: DecisionAsked) -> dict[str, Any]:
 
 def _failure(state: State, run: Run) -> Failure:
     """One failure for all that went wrong; what acted in the child has happened."""
+    bound = {"bound": state.short} if run.reason == "budget" else {}
     told = [{"step": step, "kind": f.kind.value, "code": f.code} for step, f in run.failures[:_TOLD]]
     return Failure(
         Kind.BUSINESS,
         f"subplan_{run.state}",
         f"the run {run.id} of the sub-plan {run.state}: {run.message}",
         Happened.YES if state.acted else Happened.NO,
-        details={"run": run.id, "reason": run.reason, "failures": told},
+        details={"run": run.id, "reason": run.reason, "failures": told} | bound,
         untrusted=True,
         retryable=False,
     )

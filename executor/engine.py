@@ -41,14 +41,17 @@ from ..planner.react import React
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
 from ..planner.subplans import Subplan
-from ..policies.errors import BadInput, ForeplanError, NotApproved, UnknownRun, expect
+from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
 from ..registry.tools import Tool
+from ..registry.values import to_plain
+from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .admission import interrupted
+from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .events import Event, Outcome
 from .hands import Hands, Result
@@ -56,11 +59,14 @@ from .journal import Journal, Log, MemoryJournal, RunLine
 from .mind import outstanding, replay
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
+from .safe import Safe
 from .state import Call, Perform, State
 
 __all__ = ["Engine", "read_run"]
 
 _T = TypeVar("_T")
+_MOST_PLANS = 1000
+"""So many plans are remembered with their cost until they are run."""
 _DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
 
 
@@ -77,6 +83,7 @@ class Engine:
     `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
+    `secrets` gives tools the secrets that they name (default: environment variables).
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -102,6 +109,7 @@ class Engine:
         react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
+        secrets: Vault | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
@@ -115,6 +123,7 @@ class Engine:
         if react is not None:
             expect(React, react, "react", "React(model) makes one")
         self._react = react
+        self._safe = Safe(EnvironmentSecrets() if secrets is None else secrets, self.policies.hook_timeout)
         hooks = {
             "on_failure": on_failure,
             "on_replan": on_replan,
@@ -132,8 +141,12 @@ class Engine:
             dice=dice,
             hands=hands,
             model=react.model if react is not None else None,
+            window=react.window if react is not None else None,
+            safe=self._safe,
         )
         self._live: dict[str, Runtime] = {}
+        self._spent: dict[str, Used] = {}
+        """What making a plan has used, by its digest, until a run is charged with it."""
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
         _check_names(self.policies, self.registry)
 
@@ -145,36 +158,65 @@ class Engine:
     async def plan(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
         """A checked plan for this goal. `inputs` is the JSON Schema of what the plan is to be run with.
 
-        Findings go back to the planner, at most `policies.max_repairs` times. Raises `CannotPlan`, `PlanUnreadable`,
-        `CheckFailed` (the last answer's findings), `BadInput` where there is no planner or it gives no answer in time.
+        Findings go back to the planner, at most `policies.max_repairs` times and within the budget; what it used is
+        charged to the run that runs the plan first. Raises `CannotPlan`, `PlanUnreadable`, `CheckFailed` (the last
+        answer's findings), `BadInput` where there is no planner or it gives no answer in time.
         """
         planner = self._host.planner
         if planner is None:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
+        await self._learn()
+        self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(
             goal=goal,
             tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
             inputs=dict(inputs) if inputs is not None else None,
         )
+        spent, problem = Used(), None
         for _ in range(self.policies.max_repairs + 1):
-            answer = await self._ask(planner, request)
+            self._may_ask(planner, spent, problem)
+            answer, usage = await self._ask(planner, request)
+            spent = add_usage(spent, usage, asks=_model_calls(planner))
             if isinstance(answer, Plan):
+                self._keep_spent(answer, spent)
                 return answer
             request, problem = answer
+        assert problem is not None
         raise problem
+
+    def _may_ask(self, planner: Planner, spent: Used, problem: Exception | None) -> None:
+        """Raises `CannotPlan` where the budget allows no question (more) to the planner."""
+        budget, asks = self.policies.budget, _model_calls(planner)
+        short = planner_short_of(budget, spent, asks=asks, costs=spent.cost > 0)
+        if short:
+            so_far = f", and no answer was a plan that checks: {problem}" if problem is not None else ""
+            raise CannotPlan(f"the budget of {bound_text(budget, short)} is used up{so_far}") from problem
+
+    def _keep_spent(self, plan: Plan, spent: Used) -> None:
+        """Keep what a plan has cost, for the run that runs it first."""
+        before = self._spent.pop(plan.digest, Used())
+        self._spent[plan.digest] = spent._replace(
+            model_calls=before.model_calls + spent.model_calls,
+            tokens=before.tokens + spent.tokens,
+            cost=add(before.cost, spent.cost),
+        )
+        while len(self._spent) > _MOST_PLANS:
+            del self._spent[next(iter(self._spent))]
 
     async def _ask(
         self, planner: Planner, request: PlanRequest
-    ) -> Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed]:
-        """One answer of the planner: a plan that checks, or the next request with what is wrong."""
+    ) -> tuple[Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed], Mapping[str, Any] | None]:
+        """One answer of the planner: a plan that checks, or the next request with what is wrong; and what it cost."""
         try:
             with anyio.move_on_after(self.policies.planner_timeout) as scope:
                 said = await planner.plan(request)
         except PlanUnreadable as error:
-            return _repair(request, getattr(error, "text", ""), error.findings), error
+            mend = _repair(request, getattr(error, "text", ""), error.findings)
+            return (mend, error), plain_usage(getattr(error, "usage", None))
         if scope.cancelled_caught:
             raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s")
         proposal = said if isinstance(said, Proposal) else Proposal(said)
+        usage = plain_usage(proposal.usage)
         plan = proposal.document
         for note in proposal.notes:
             _LOG.info("the planner's answer was put right: %s", note)
@@ -182,9 +224,9 @@ class Engine:
             raise BadInput(f"the planner's `plan` must give a Plan, not {type(plan).__name__}")
         report = self.check(plan)
         if report.ok:
-            return plan
+            return plan, usage
         text = proposal.text or json.dumps(plan.to_json(), ensure_ascii=False)
-        return _repair(request, text, report.errors), CheckFailed(report)
+        return (_repair(request, text, report.errors), CheckFailed(report)), usage
 
     def check(self, plan: Plan) -> Report:
         """Everything that is wrong with a plan, in one pass; runs no tool code."""
@@ -244,6 +286,8 @@ class Engine:
         self._checked(plan)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
+        await self._learn()
+        self._expect_no_secret(plan, settled)
         log = self.journal.create(
             run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
         )
@@ -255,21 +299,25 @@ class Engine:
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
-    async def answer(self, messages: Messages, *, run_id: str | None = None) -> Run:
+    async def answer(self, messages: Messages, *, run_id: str | None = None, earlier: int = 0) -> Run:
         """What the model of `react` answers, calling tools on the way: text, or data where a form was asked for.
 
-        The answer is the run's `output`, what was said its `messages`. Raises `BadInput` where there is no model.
+        The answer is the run's `output`, what was said its `messages`, of which the first `earlier` were said before
+        this run. Raises `BadInput` where there is no model.
         """
         if self._react is None:
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
         spec = self._react.spec(self.registry.only(permitted=self.principal).names, messages_of(messages))
+        await self._learn()
+        self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))
         with _held(log):
             state = State(self.registry)
             runtime = self._runtime(state, log)
-            opening = self._opening(runtime, None, {}, None, log.run)._replace(agent=spec)
+            opening = self._opening(runtime, None, {}, None, log.run)
+            opening = opening._replace(agent={**spec, "earlier": earlier})
             return await self._drive(runtime, runtime.write(opening))
 
     async def resume(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
@@ -280,6 +328,7 @@ class Engine:
         changed), `JournalError` (another process drives it).
         """
         expect(str, run_id, "the id of a run")
+        await self._learn()
         log = self.journal.reopen(run_id)
         with _held(log):
             state = self._restore(run_id)
@@ -313,6 +362,13 @@ class Engine:
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
             )
 
+    def with_tools(self, *tools: Tool) -> Engine:
+        """This engine with more tools. Raises `ToolRefused` where a name is taken."""
+        other = copy.copy(self)
+        other.registry = Registry(*self.registry, *tools)
+        other._passed = None
+        return other
+
     def told(
         self, *, watch: Callable[[Event], None], chunk: Callable[[AIMessageChunk], None] | None = None
     ) -> Engine:
@@ -336,6 +392,11 @@ class Engine:
     def runs(self) -> list[RunLine]:
         """All runs of the journal, the newest first."""
         return self.journal.runs()
+
+    def scrub(self, value: Any) -> Any:
+        """A text, or a value as plain JSON, without the secrets that runs of this engine have used: for your own logs."""
+        scrubber = self._safe.scrubber
+        return scrubber.scrub_text(value) if isinstance(value, str) else scrubber.scrub(to_plain(value))
 
     # ------------------------------------------------------------------------------------------ blocking twins
 
@@ -373,6 +434,23 @@ class Engine:
         if not report.ok:
             raise CheckFailed(report)
         self._passed = (plan, tools)
+
+    async def _learn(self) -> None:
+        """Get to know the secrets of all tools, so that none is written down that another tool tells."""
+        try:
+            await self._safe.learn(self.registry)
+        except BaseExceptionGroup as group:
+            cause = _cause(group)
+            if cause is None:
+                raise
+            raise cause from None
+
+    def _expect_no_secret(self, plan: Plan, inputs: dict[str, Any]) -> None:
+        """Raises `BadInput` where what is about to be written down holds a secret."""
+        if self._safe.scrubber:
+            self._safe.expect_none("the plan", plan.to_json())
+            self._safe.expect_none("the inputs", inputs)
+            self._safe.expect_none("the principal", self.principal.model_dump(mode="json"))
 
     def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
         """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
@@ -418,6 +496,8 @@ class Engine:
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
             hooks=tuple(self._host.hooks),
+            spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
+            planner_calls=_model_calls(self._host.planner),
             fallback=fallback,
         )
 
@@ -471,9 +551,13 @@ class Engine:
             call.principal
         )  # granted already, by the roles of today and not those that were recorded
         child._live = self._live
-        return await child._as_child(subplan.plan, call, state.approval)
+        child._safe, child._host = self._safe, child._host._replace(safe=self._safe)
+        now = max(self._host.clock(), state.at)
+        return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
-    async def _as_child(self, plan: Plan, call: Call, approval: dict[str, Any] | None) -> Result:
+    async def _as_child(
+        self, plan: Plan, call: Call, approval: dict[str, Any] | None, seconds: float | None
+    ) -> Result:
         run_id = child_id(call)
         events = _events_so_far(self.journal, run_id)
         state = replay(State(self.registry), events)
@@ -485,7 +569,7 @@ class Engine:
                 state.policies = self.policies
             runtime = self._runtime(state, log)
             if len(events) >= 2:
-                commands = self._taken_up(runtime, answers_for(state, call))
+                commands = self._taken_up(runtime, answers_for(state, call), seconds)
             else:
                 if not events:
                     opening = self._opening(runtime, plan, settle_inputs(plan, call.args), None, run_id)
@@ -493,10 +577,12 @@ class Engine:
                 commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return end_of_child(state, await self._drive(runtime, commands))
 
-    def _taken_up(self, runtime: Runtime, decisions: Mapping[str, Answer | str]) -> tuple[Any, ...]:
+    def _taken_up(
+        self, runtime: Runtime, decisions: Mapping[str, Answer | str], seconds: float | None = None
+    ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
         answers = _answers(runtime.state, decisions)
-        runtime.write(e.RunResumed(*runtime.stamp(), self.principal))
+        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds))
         _settle_lost(runtime)
         for id_, answer in answers.items():
             runtime.write(decision_made(id_, answer, runtime.stamp()))
@@ -546,6 +632,7 @@ def _form_of(plan: Plan) -> dict[str, Any] | None:
 def _check_names(policies: Policies, registry: Registry) -> None:
     """Raises `BadInput` for a tool that a rule names and nobody has: a misspelt name must never mean "no rule"."""
     limits = policies.limits
+    inside = {name for tool in registry for name in reach(tool)}
     named: dict[str, Mapping[str, object]] = {
         "limits": limits.tool,
         "rates": limits.rates.tool,
@@ -553,7 +640,7 @@ def _check_names(policies: Policies, registry: Registry) -> None:
     }
     for where, names in named.items():
         for name in names:
-            if name not in registry:
+            if name not in registry and not (where == "the budget" and name in inside):
                 guess = did_you_mean(name, registry.names)
                 verb = "names" if where == "the budget" else "name"
                 raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
@@ -599,6 +686,18 @@ def _journal(journal: Journal | str | Path | None) -> Journal:
 def _new_id(now: float) -> str:
     """Sorts by time, cannot be guessed."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(4)}"
+
+
+def _model_calls(planner: Planner | None) -> int:
+    """How many model calls one question to this planner is taken for."""
+    said = getattr(planner, "model_calls", 1)
+    return said if type(said) is int and said >= 0 else 1
+
+
+def _spent_json(spent: Used) -> dict[str, Any] | None:
+    """What making a plan has used, as the opening of a run says it."""
+    said = {"model_calls": spent.model_calls, "tokens": spent.tokens, "cost": spent.cost}
+    return said if any(said.values()) else None
 
 
 def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> PlanRequest:

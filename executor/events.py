@@ -71,7 +71,9 @@ class RunOpened(NamedTuple):
     """A run exists. `contracts` holds what each tool promised, by name; `approval` is the approval's document.
 
     `parent` is the run in which this one is a call of a sub-plan. `agent` describes the dialogue that the run is,
-    `fallback` the one that may take over from its plan: messages, tools, bounds.
+    `fallback` the one that may take over from its plan: messages, tools, bounds. `spent` is what making the plan has
+    used of the budget: `model_calls`, `tokens`, `cost`. `planner_calls` is how many model calls one question to the
+    planner is.
     """
 
     seq: int
@@ -88,6 +90,8 @@ class RunOpened(NamedTuple):
     parent: str = ""
     agent: dict[str, Any] | None = None
     fallback: dict[str, Any] | None = None
+    spent: dict[str, Any] | None = None
+    planner_calls: int = 1
 
 
 class PlanAccepted(NamedTuple):
@@ -101,7 +105,7 @@ class PlanAccepted(NamedTuple):
 
 
 class CallAdmitted(NamedTuple):
-    """A call may be made: arguments resolved and valid, permitted, within budget (one tool call is reserved).
+    """A call may be made: arguments resolved and valid, permitted, within budget (what it needs is reserved).
 
     `decoded`: JSON Pointers to arguments that were JSON as text and are in `args` what the text said.
     """
@@ -128,7 +132,8 @@ class CallStarted(NamedTuple):
 
 
 class CallSettled(NamedTuple):
-    """One attempt ended; `attempt` 0 is a call that was refused before it could begin. `usage` is what it counted.
+    """One attempt ended; `attempt` 0 is a call that was refused before it could begin. `usage` is what it counted:
+    `model_calls`, `input_tokens`, `output_tokens`, `cost`; of a sub-plan, what its run used.
 
     `questions`: a sub-plan was put aside (`cancelled`) until people have answered what it asks.
     """
@@ -142,7 +147,7 @@ class CallSettled(NamedTuple):
     value: Any = None
     failure: Failure | None = None
     args: dict[str, Any] | None = None
-    usage: dict[str, int] | None = None
+    usage: dict[str, Any] | None = None
     questions: tuple[dict[str, Any], ...] = ()
 
 
@@ -222,7 +227,7 @@ class ModelAnswered(NamedTuple):
     findings: tuple[dict[str, Any], ...] = ()
     failure: Failure | None = None
     text: str = ""
-    usage: dict[str, float] | None = None
+    usage: dict[str, Any] | None = None
     message: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
 
@@ -258,12 +263,13 @@ class RunPaused(NamedTuple):
 
 
 class RunResumed(NamedTuple):
-    """A process takes the run up again."""
+    """A process takes the run up again. `seconds`: of a sub-plan, what its caller has left of its time."""
 
     seq: int
     at: float
     dice: float
     principal: Principal
+    seconds: float | None = None
 
 
 class RunClosed(NamedTuple):

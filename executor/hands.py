@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -21,12 +21,13 @@ import anyio
 from ..policies.classification import classify
 from ..policies.effect import Effect
 from ..policies.expressions import EvaluationError
-from ..policies.failures import Failure, Happened, Kind
+from ..policies.failures import Failure, Happened, Kind, ToolFailure
 from ..policies.policies import Policies
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
-from .events import Outcome
+from .budget import add, is_amount
+from .events import Outcome, Path
 from .state import Call
 from .threads import Job, Threads
 
@@ -39,10 +40,43 @@ class Result(NamedTuple):
     outcome: Outcome
     value: Any = None
     failure: Failure | None = None
-    usage: dict[str, int] | None = None
-    """What the attempt counted: `model_calls`, tokens."""
+    usage: dict[str, Any] | None = None
+    """What the attempt counted: `model_calls`, `input_tokens`, `output_tokens`, `cost`."""
     questions: tuple[dict[str, Any], ...] = ()
     """What a sub-plan asks people before it goes on."""
+
+
+class Tally:
+    """What one attempt counts through its `ToolContext`. More questions to a model than it may ask are refused."""
+
+    __slots__ = ("_call", "counted")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.counted: dict[str, float] = {}
+
+    def count(self, used: Mapping[str, float]) -> None:
+        """Add to what was counted. Raises `ToolFailure` where a question would be one too many, `ValueError`."""
+        for name, n in used.items():
+            if not isinstance(name, str) or not is_amount(name, n):
+                raise ValueError(
+                    f"count takes whole numbers from 0, and a `cost`, by name; {name!r} is {n!r}"
+                )
+        with _COUNTING:
+            most = self._call.budget.model_calls
+            asked = self.counted.get("model_calls", 0) + used.get("model_calls", 0)
+            if most is not None and asked > most and used.get("model_calls"):
+                raise ToolFailure(
+                    f"{self._call.tool.name!r} may ask a model {most} times in this attempt, and asks once more",
+                    code="model_calls",
+                    happened=Happened.MAYBE,
+                    hint="state the most that one attempt asks: @tool(model_calls=…), or raise the budget",
+                )
+            for name, n in used.items():
+                self.counted[name] = add(self.counted.get(name, 0), n)
+
+
+_COUNTING = threading.Lock()
 
 
 class Bound(NamedTuple):
@@ -50,7 +84,7 @@ class Bound(NamedTuple):
 
     call: Call
     arguments: Arguments
-    used: Counter[str]
+    used: Tally
 
 
 class Hands(Protocol):
@@ -129,6 +163,8 @@ class ToolHands:
         self._guard = guard
         self._threads = threads or Threads()
         self._late = late
+        self.cut: dict[Path, dict[str, float]] = {}
+        """What attempts had counted that were cancelled from outside, until the runtime has told it."""
         self.threaded = False
         """Whether a sync tool was called: then the loop owes its threads a breath now and then."""
 
@@ -139,9 +175,9 @@ class ToolHands:
 
     def bind(self, call: Call) -> Bound | Failure:
         """The arguments as the tool's own types; where these refuse them, nothing is begun."""
-        used: Counter[str] = Counter()
+        used = Tally(call)
         try:
-            return Bound(call, call.tool.bind(call.args, _context(call, used)), used)
+            return Bound(call, call.tool.bind(call.args, _context(call, used), call.secrets), used)
         except ArgumentsRefused as error:
             return failure_of(error, self._policies)
         except KeyboardInterrupt:
@@ -161,6 +197,8 @@ class ToolHands:
         except BaseException as raised:
             pressed = isinstance(raised, KeyboardInterrupt) and (job is None or raised is not job.error)
             if pressed or cancelled():
+                if used.counted:
+                    self.cut[call.path] = used.counted
                 raise
             error = raised
         finally:
@@ -177,7 +215,7 @@ class ToolHands:
         finally:
             _let_go(error)
             del error, job
-        return ended._replace(usage=dict(used)) if used else ended
+        return ended._replace(usage=dict(used.counted)) if used.counted else ended
 
     def _job(self, bound: Bound) -> Job:
         self.threaded = True
@@ -300,7 +338,7 @@ def _asked_for(call: Call) -> Schema | None:
     return None if document is None else compile_schema(document, closed=True)
 
 
-def _context(call: Call, used: Counter[str]) -> ToolContext:
+def _context(call: Call, used: Tally) -> ToolContext:
     return ToolContext(
         run_id=call.run,
         path=call.path,
@@ -309,7 +347,7 @@ def _context(call: Call, used: Counter[str]) -> ToolContext:
         principal=call.principal,
         timeout=call.timeout,
         model_calls=call.budget.model_calls,
-        count=used.update,
+        count=used.count,
     )
 
 

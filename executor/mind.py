@@ -22,6 +22,7 @@ from ..policies.expressions import EvaluationError
 from ..policies.text import count
 from ..registry.values import copy_plain
 from . import events as e
+from .budget import bound_seconds, bound_text, open_account, used
 from .calls import (
     admitted,
     call_settled,
@@ -34,14 +35,24 @@ from .calls import (
 )
 from .events import Event, Outcome
 from .program import compile_plan
-from .replanning import consider_replan, hook_answered, model_answered, patch_accepted, patch_refused, so_far
-from .rounds import begin_dialogue, heard, hooked, next_round
+from .replanning import (
+    consider_replan,
+    hook_answered,
+    model_answered,
+    patch_accepted,
+    patch_refused,
+    planner_asked_again,
+    so_far,
+)
+from .rounds import begin_dialogue, heard, hooked, model_asked_again, next_round
 from .state import Command, Consult, Dialogue, Frame, Node, StaleState, State, Write
 from .steps import begin, enter_ready, give, take_back
 
 __all__ = ["advance", "outstanding", "replay"]
 
 _FAILED, _BLOCKED = Outcome.FAILED, Outcome.BLOCKED
+_TOLD = 5
+"""So many steps that were not finished are named."""
 
 
 def advance(state: State, event: Event) -> tuple[Command, ...]:
@@ -49,6 +60,9 @@ def advance(state: State, event: Event) -> tuple[Command, ...]:
     if event.seq != state.seq + 1:
         raise StaleState(f"event {event.seq} does not follow {state.seq}: this state is stale")
     state.seq = event.seq
+    if state.idle or type(event) is e.RunResumed:
+        state.away += event.at - state.at
+        state.idle = False
     state.at = event.at
     given: list[Command] = []
     state.given = given
@@ -85,7 +99,9 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.policies = event.policies
     state.approval = event.approval
     state.planner = event.planner
+    state.planner_calls = event.planner_calls
     state.hooks = frozenset(event.hooks)
+    open_account(state, event)
     state.fallback = event.fallback
     if event.agent is not None:
         begin_dialogue(state, event.agent)
@@ -112,7 +128,10 @@ def _rest(state: State) -> None:
             return
     elif not state.stopping and next_round(state) and not state.stopping:
         return
-    if state.decisions or (not state.stopping and _fall_back(state)):
+    if state.decisions:
+        state.idle = True
+        return
+    if not state.stopping and _fall_back(state):
         return
     reached = state.dialogue is not None and not state.dialogue.over
     if (
@@ -213,10 +232,33 @@ def _undone(state: State) -> str:
 
 
 def _stopped_message(state: State) -> str:
-    left = sum(1 for n in state.nodes.values() if n.outcome is None or n.outcome is _BLOCKED)
-    if state.stopping == "budget":
-        return f"the budget of {state.short} is used up; {count(left, 'step was', 'steps were')} not finished"
-    return f"{state.gave_up or 'the run was stopped'}; {count(left, 'step was', 'steps were')} not finished"
+    nodes = [n for n in state.nodes.values() if n.code.id not in state.superseded]
+    left = [n for n in nodes if n.outcome is None or n.outcome is _BLOCKED]
+    unfinished = f"{count(len(left), 'step was', 'steps were')} not finished"
+    if state.stopping != "budget":
+        return f"{state.gave_up or 'the run was stopped'}; {unfinished}"
+    missing = ", ".join(_missing(node) for node in left[:_TOLD]) + (", …" if len(left) > _TOLD else "")
+    over, bound = _overshot(state), bound_text(state.policies.budget, state.short)
+    if not nodes and state.dialogue is not None:
+        return f"the budget of {bound} is used up{over} after {count(state.dialogue.round, 'round')}"
+    done = f"{len(nodes) - len(left)} of {count(len(nodes), 'step')} settled, {unfinished}"
+    return f"the budget of {bound} is used up{over}; {done}{f': {missing}' if missing else ''}"
+
+
+def _missing(node: Node) -> str:
+    """A step that was not finished, with how far it came."""
+    lane = node.lane
+    if lane is None or not lane.plural:
+        return node.code.id
+    return f"{node.code.id} ({sum(o is Outcome.OK for o in lane.outcomes)} of {lane.size} done)"
+
+
+def _overshot(state: State) -> str:
+    """By how much calls that were under way went beyond the bound."""
+    if state.short not in ("tokens", "cost"):
+        return ""
+    spent = getattr(used(state), state.short)
+    return f" ({spent:,} used)" if spent > getattr(state.policies.budget, state.short) else ""
 
 
 def _model_answered(state: State, event: e.ModelAnswered) -> None:
@@ -240,13 +282,17 @@ def _hook_answered(state: State, event: e.HookAnswered) -> None:
 
 
 def _paused(state: State, event: e.RunPaused) -> None:
-    state.waiting = True
+    state.waiting = state.idle = True
 
 
 def _resumed(state: State, event: e.RunResumed) -> None:
     state.waiting = False
     state.principal = event.principal
     state.denied.clear()
+    if event.seconds is not None:
+        bound_seconds(state, event.seconds)
+    planner_asked_again(state)
+    model_asked_again(state)
 
 
 def _closed(state: State, event: e.RunClosed) -> None:

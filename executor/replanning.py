@@ -21,6 +21,7 @@ from ..planner.shapes import shape_of, words_of
 from ..policies.canonical import digest
 from ..policies.failures import Failure, Kind
 from . import events as e
+from .budget import answered, bound_text, charge_question, left, question_short_of, used
 from .events import Outcome
 from .program import compile_plan
 from .state import Consult, Lane, Node, Replan, State, Write
@@ -32,6 +33,7 @@ __all__ = [
     "patch_accepted",
     "patch_decided",
     "patch_refused",
+    "planner_asked_again",
     "replan_request",
     "so_far",
 ]
@@ -47,7 +49,7 @@ def consider_replan(state: State) -> bool:
     if state.replans >= state.policies.max_replans:
         state.gave_up = f"all {state.replans} re-plans are used up" if state.replans else ""
         return False
-    if not _model_within_budget(state):
+    if not _within_budget(state):
         return False
     if "on_failure" in state.hooks:
         _give(state, "hook", Consult("on_failure"))
@@ -59,7 +61,6 @@ def consider_replan(state: State) -> bool:
 def replan_request(state: State, command: Replan | None = None) -> ReplanRequest:
     """What the planner is asked: goal, plan, failures, outcomes, what may not be repeated, what is left."""
     failures = tuple(f for node in _troubled(state) for f in _failures(node))
-    budget = state.policies.budget
     known = words_of(state.plan)
     return ReplanRequest(
         goal=state.plan.goal,
@@ -72,8 +73,9 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         ),
         remaining={
             "replans": state.policies.max_replans - state.replans,
-            "tool_calls": None if budget.tool_calls is None else budget.tool_calls - state.tool_calls,
-            "model_calls": None if budget.model_calls is None else budget.model_calls - state.model_calls,
+            "tool_calls": None,
+            "model_calls": None,
+            **left(state.policies.budget, used(state)).to_json(),
         },
         previous=command.text if command else "",
         findings=tuple(Finding(**f) for f in command.findings) if command else (),
@@ -116,6 +118,7 @@ def model_answered(state: State, event: e.ModelAnswered) -> None:
     """The planner's answer: a patch to check, a "cannot", text that is no patch, or no answer at all."""
     del state.open["replan"]
     state.answer = event.text
+    answered(state, event.usage, state.planner_calls)
     if event.failure is not None:
         state.gave_up = f"the planner failed: {event.failure.message}"
     elif event.patch is not None:
@@ -136,7 +139,7 @@ def patch_refused(state: State, event: e.PatchRefused) -> None:
         state.gave_up = first
     elif state.repairs >= state.policies.max_repairs:
         state.gave_up = f"no valid patch after {state.repairs + 1} answers: {first}"
-    elif _model_within_budget(state):
+    elif _within_budget(state):
         state.repairs += 1
         _ask_planner(state, Replan(state.answer, event.findings))
 
@@ -193,8 +196,17 @@ def _begin(state: State) -> None:
 
 
 def _ask_planner(state: State, command: Replan) -> None:
-    state.model_calls += 1
+    charge_question(state, state.planner_calls)
     _give(state, "replan", command)
+
+
+def planner_asked_again(state: State) -> None:
+    """A process takes the run up: a question to the planner that was lost is asked once more, and charged once more."""
+    if "replan" in state.open:
+        if _within_budget(state):
+            charge_question(state, state.planner_calls)
+        else:
+            del state.open["replan"]
 
 
 def _judge(state: State, patch: Patch) -> None:
@@ -284,12 +296,12 @@ def _settled_ids(state: State) -> set[str]:
     }
 
 
-def _model_within_budget(state: State) -> bool:
-    most = state.policies.budget.model_calls
-    if most is None or state.model_calls < most:
-        return True
-    state.gave_up = f"the budget of {most} model calls is used up"
-    return False
+def _within_budget(state: State) -> bool:
+    """Whether the planner may be asked (once more)."""
+    short = question_short_of(state, state.planner_calls)
+    if short:
+        state.gave_up = f"the budget of {bound_text(state.policies.budget, short)} is used up"
+    return not short
 
 
 def _failures(node: Node) -> list[StepFailure]:

@@ -32,12 +32,23 @@ from ..policies.failures import Failure, Kind
 from ..policies.retry import wait_before
 from ..policies.text import count, nearest, shorten
 from . import events as e
+from .budget import answered, charge_question, in_time, question_short_of, run_out
 from .events import Outcome
 from .program import Block
 from .state import Consult, Dialogue, Frame, Node, Sleep, State, Think
 from .steps import begin, give
 
-__all__ = ["MODEL", "REACT", "begin_dialogue", "heard", "hooked", "model_timer", "next_round", "unanswered"]
+__all__ = [
+    "MODEL",
+    "REACT",
+    "begin_dialogue",
+    "heard",
+    "hooked",
+    "model_asked_again",
+    "model_timer",
+    "next_round",
+    "unanswered",
+]
 
 REACT = "@react"
 """What the paths of a dialogue's calls begin with; no step can be called so."""
@@ -66,12 +77,12 @@ def next_round(state: State) -> bool:
 
 def _think(state: State, dialogue: Dialogue) -> None:
     """Ask the model, within the budget; the hook before it comes first."""
-    most = state.policies.budget.model_calls
-    if most is not None and state.model_calls >= most:
-        state.stopping, state.short = "budget", f"{most} model calls"
+    short = question_short_of(state, 1)
+    if short:
+        run_out(state, short)
         return
     dialogue.round += 1
-    state.model_calls += 1
+    charge_question(state, 1)
     dialogue.heard_instead = None
     if "before_model" in state.hooks:
         give(state, "hook", Consult("before_model"))
@@ -112,6 +123,7 @@ def heard(state: State, event: e.ModelAnswered) -> None:
     dialogue = state.dialogue
     assert dialogue is not None
     del state.open["model"]
+    answered(state, event.usage, 1)
     if event.failure is not None:
         _model_failed(state, dialogue, event, event.failure)
         return
@@ -142,13 +154,24 @@ def _model_failed(state: State, dialogue: Dialogue, event: e.ModelAnswered, fail
     wait = wait_before(
         state.policies.retry, dialogue.attempts, failure=failure, effect=Effect.READS, dice=event.dice
     )
-    if wait is None or state.stopping:
+    if wait is None or state.stopping or not in_time(state, event.at + wait):
         tries = f" ({count(dialogue.attempts, 'attempt')})" if dialogue.attempts > 1 else ""
         _give_up(dialogue, f"the model failed{tries}: {failure.message}")
         dialogue.done = True
     else:
         dialogue.round -= 1
         give(state, MODEL, Sleep(MODEL, event.at + wait))
+
+
+def model_asked_again(state: State) -> None:
+    """A process takes the run up: a question to the model that was lost is asked once more, and charged once more."""
+    if "model" in state.open:
+        short = question_short_of(state, 1)
+        if short:
+            del state.open["model"]
+            run_out(state, short)
+        else:
+            charge_question(state, 1)
 
 
 def model_timer(state: State) -> None:

@@ -9,13 +9,18 @@ from typing import Any
 from ..planner.models.messages import Message
 from ..planner.plan import Plan
 from ..policies.failures import Failure
+from ..policies.policies import Budget
 from ..policies.text import count
 from ..registry.values import copy_plain
+from .budget import Left, Used, left, used
 from .events import DecisionAsked, Outcome, Path, RunState, path_text
 from .rounds import unanswered
 from .state import Frame, Lane, Node, State
 
 __all__ = ["ItemResult", "Run", "StepResult", "run_of"]
+
+
+_ENDED = (Outcome.OK, Outcome.FAILED, Outcome.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,19 @@ class StepResult:
             document["steps"] = [step.to_json() for step in self.steps.values()]
         return document
 
+    def unfinished(self, within: Path = ()) -> Iterator[str]:
+        """Paths in this step that are not done: of the steps inside it, else of its items, else its own."""
+        if self.outcome in _ENDED:
+            return
+        path = (*within, self.id)
+        inner = [p for step in self.steps.values() for p in step.unfinished(path)]
+        for item in self.items:
+            if item.outcome in _ENDED:
+                continue
+            inside = [p for step in item.steps.values() for p in step.unfinished((*path, item.index))]
+            inner += inside or [path_text((*path, item.index))]
+        yield from inner or [path_text(path)]
+
     def failures(self, within: Path = ()) -> Iterator[tuple[str, Failure]]:
         """Failures in this step by path: of the steps inside it, else of its items, else its own."""
         path = (*within, self.id)
@@ -99,11 +117,27 @@ class Run:
     waiting: tuple[DecisionAsked, ...] = ()
     tool_calls: int = 0
     model_calls: int = 0
+    used: Used = field(default_factory=Used)
+    """What it has used up of its budget, making the plan, re-plans and sub-plans included."""
+    budget: Budget = field(default_factory=Budget)
     replans: int = 0
     messages: tuple[Message, ...] = ()
     """What was said in a dialogue; every call in it is answered, also where the run was cut short."""
+    earlier: int = 0
+    """How many of the messages, after the system message, were said before this run."""
     parent: str = ""
     """The run in which this one is the call of a sub-plan."""
+
+    @property
+    def left(self) -> Left:
+        """What is left of each bound of its budget."""
+        return left(self.budget, self.used)
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The steps, and of a step with `each` the items, that are not done: open, blocked, cancelled or unknown."""
+        standing = (step for step in self.steps.values() if not step.replaced)
+        return tuple(path for step in standing for path in step.unfinished())
 
     @property
     def ok(self) -> bool:
@@ -136,6 +170,9 @@ class Run:
             ],
             "tool_calls": self.tool_calls,
             "model_calls": self.model_calls,
+            "used": self.used.to_json(),
+            "left": self.left.to_json(),
+            **({"unfinished": list(self.unfinished)} if self.state == "stopped" else {}),
             "replans": self.replans,
             **({"messages": [m.to_json() for m in self.messages]} if self.messages else {}),
             **({"parent": self.parent} if self.parent else {}),
@@ -160,8 +197,11 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         waiting=tuple(state.decisions.values()),
         tool_calls=state.tool_calls,
         model_calls=state.model_calls,
+        used=used(state),
+        budget=state.policies.budget,
         replans=state.replans,
         messages=_messages(state),
+        earlier=state.dialogue.earlier if state.dialogue is not None else 0,
         parent=state.parent,
     )
 

@@ -20,24 +20,27 @@ from anyio.abc import TaskGroup
 from ..planner.findings import PlanUnreadable
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
+from ..planner.models.window import Window
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
-from ..policies.policies import Budget
+from ..policies.secrets import Secret
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, to_plain
 from . import events as e
-from .admission import interrupted
+from .admission import interrupted, out_of_time
+from .budget import plain_usage, seconds_left
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
 from .journal import Log
 from .mind import advance
 from .replanning import replan_request
+from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
@@ -70,10 +73,14 @@ class Host(NamedTuple):
     hands: Hands | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
+    window: Window | None = None
+    """What of a long dialogue its model hears."""
     chunk: Callable[[AIMessageChunk], None] | None = None
     """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
+    safe: Safe | None = None
+    """Where tools get their secrets from, and what takes them out of all that is written."""
 
 
 _LOG = logging.getLogger("foreplan")
@@ -81,7 +88,6 @@ _LOG = logging.getLogger("foreplan")
 _BREATH = 0.005
 """Seconds of busy loop after which tool threads get the interpreter for `_PAUSE` (measured: a hop waited up to 70 s)."""
 _PAUSE = 0.00005
-_UNUSED = {"model_calls": 0, "tool_calls": 0}
 
 
 class Runtime:
@@ -102,12 +108,15 @@ class Runtime:
         self._cancelled = False
         self._asking = 0
         self._watch = host.watch
+        self._safe = host.safe
         self._breath = time.perf_counter()
 
     # ------------------------------------------------------------------------------------------ driving
 
     def write(self, event: Event) -> tuple[Command, ...]:
-        """Append an event, advance, and give what follows. Raises `JournalError`."""
+        """Append an event without the secrets in it, advance, and give what follows. Raises `JournalError`."""
+        if self._safe is not None and self._safe.scrubber:
+            event = self._safe.clean(event)
         self._log.append(event)
         commands = advance(self.state, event)
         if self._watch is not None:
@@ -131,6 +140,11 @@ class Runtime:
         """Whether the approval of this run has come to its end."""
         expires_at = self.state.approval.get("expires_at") if self.state.approval is not None else None
         return expires_at is not None and self._now() >= expires_at
+
+    def _out_of_time(self) -> bool:
+        """Whether the seconds of the budget are over: they may have passed while an attempt waited to begin."""
+        left = seconds_left(self.state, self._now()) if self.state.bounded else None
+        return left is not None and left <= 0
 
     def _show(self, event: Event) -> None:
         """Let the host see an event; one that raises is not shown another."""
@@ -241,18 +255,17 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, bind, started, perform, settled. Exactly one terminal record, also on cancel."""
+        """One attempt: enter, secrets, bind, started, perform, settled. One terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
-            self._settle_unbegun(call, refusal)
+            self._settle(call, _unbegun(refusal))
             return
-        perform = self._bound(call)
-        if isinstance(perform, Failure):
-            self._guard.leave(call.tool.name)
-            self._settle_unbegun(call, perform)
-            return
-        begun = False
+        begun, unbegun = False, None
         try:
+            perform = await self._ready(call)
+            if isinstance(perform, Result):
+                unbegun = perform
+                return
             self._record(e.CallStarted(*self.stamp(), call.path, call.attempt))
             if self.problem is not None:
                 return
@@ -267,7 +280,10 @@ class Runtime:
         finally:
             if not begun:
                 self._guard.leave(call.tool.name)
-                self._settle_cancelled(call, begun=False)
+                if unbegun is not None:
+                    self._settle(call, unbegun)
+                else:
+                    self._settle_cancelled(call, begun=False)
         try:
             result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
@@ -282,6 +298,25 @@ class Runtime:
             self._guard.leave(call.tool.name)
         self._settle(call, result)
 
+    async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
+        """How the attempt is made, with its secrets in hand; or how it ends without having begun."""
+        if call.tool.secret_refs:
+            secrets = await self._secrets(call)
+            if isinstance(secrets, Failure):
+                return _unbegun(secrets)
+            call = call._replace(secrets=secrets)
+        perform = self._bound(call)
+        if isinstance(perform, Failure):
+            return _unbegun(perform)
+        return Result(Outcome.CANCELLED, None, out_of_time()) if self._out_of_time() else perform
+
+    async def _secrets(self, call: Call) -> Mapping[str, Secret] | Failure:
+        if self._safe is None:
+            return Failure(
+                Kind.PERMISSION, "secret_unavailable", "this run has no vault to take secrets from"
+            )
+        return await self._safe.secrets_for(call.tool)
+
     def _bound(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
         """How the attempt is made; or why it is not begun: its arguments make no values of the tool's types."""
         if call.tool.answered_by == "plan" and self._host.child is not None:
@@ -290,11 +325,6 @@ class Runtime:
             return partial(self._hands.perform, call)
         bound = self._hands.bind(call)
         return bound if isinstance(bound, Failure) else partial(self._hands.make, bound)
-
-    def _settle_unbegun(self, call: Call, failure: Failure) -> None:
-        """An attempt that was refused before it began."""
-        unused = _UNUSED if call.budget != Budget() else None
-        self._settle(call, Result(Outcome.FAILED, None, failure, unused))
 
     def _broken(self, call: Call, error: BaseException) -> Result:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
@@ -332,10 +362,11 @@ class Runtime:
     def _settle_cancelled(self, call: Call, *, begun: bool) -> None:
         """The attempt was cut short: unknown where the tool acts and had begun, else as if it had not been."""
         self._letting_go = True  # only the end of the whole run cancels an attempt
+        usage = self._hands.cut.pop(call.path, None) if isinstance(self._hands, ToolHands) else None
         if begun and not call.tool.resumable:
-            self._settle(call, Result(Outcome.UNKNOWN, None, interrupted()))
+            self._settle(call, Result(Outcome.UNKNOWN, None, interrupted(), usage))
         else:
-            self._settle(call, Result(Outcome.CANCELLED))
+            self._settle(call, Result(Outcome.CANCELLED, usage=usage))
 
     def _came_late(self, call: Call, result: Result) -> None:
         """A thread that outlived its deadline ended: that can settle an outcome that was unknown."""
@@ -431,7 +462,9 @@ class Runtime:
             return {"failure": Failure(Kind.BUSINESS, "no_model", "this engine has no model to ask")}
         try:
             with anyio.move_on_after(seconds) as scope:
-                return await hear(model, dialogue, self.state.tools, self._host.chunk)
+                return await hear(
+                    model, dialogue, self.state.tools, window=self._host.window, listener=self._host.chunk
+                )
         except BaseException as error:
             await _let_through(error)
             if not scope.cancelled_caught:
@@ -456,15 +489,14 @@ class Runtime:
                 message = f"the planner gave no answer within {seconds:g} s"
                 return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
         except CannotPlan as error:
-            said_so = {"text": getattr(error, "text", ""), "usage": getattr(error, "usage", None)}
-            return {"cannot_plan": error.reason or "no reason was given", **said_so}
+            return {"cannot_plan": error.reason or "no reason was given", **_said_with(error)}
         except PlanUnreadable as error:
             findings = tuple(f.to_json() for f in error.findings)
-            said_so = {"text": getattr(error, "text", ""), "usage": getattr(error, "usage", None)}
-            return {"findings": findings, **said_so}
+            return {"findings": findings, **_said_with(error)}
         except BaseException as error:
             await _let_through(error)
-            return {"failure": failure_of(error, self.state.policies)}
+            usage = plain_usage(getattr(error, "usage", None))
+            return {"failure": failure_of(error, self.state.policies), "usage": usage}
         return _patch_fields(said)
 
     def _answer(self, event: Callable[[], Event]) -> None:
@@ -477,6 +509,11 @@ class Runtime:
             self._fail(error)
             return
         self._obey(commands)
+
+
+def _unbegun(failure: Failure) -> Result:
+    """An attempt that was refused before it began."""
+    return Result(Outcome.FAILED, None, failure)
 
 
 async def _let_through(error: BaseException) -> None:
@@ -532,10 +569,15 @@ def _late_answer(result: Result) -> Answer | None:
     return Answer("fail", "the tool itself, late", reason=result.failure.message if result.failure else "")
 
 
+def _said_with(error: BaseException) -> dict[str, Any]:
+    """The text of an answer that is no patch, and what it cost."""
+    return {"text": getattr(error, "text", ""), "usage": plain_usage(getattr(error, "usage", None))}
+
+
 def _patch_fields(said: object) -> dict[str, Any]:
     proposal = said if isinstance(said, Proposal) else Proposal(said)  # type: ignore[arg-type]
     if isinstance(proposal.document, Patch):
-        said_so = {"text": proposal.text, "usage": proposal.usage, "notes": proposal.notes}
+        said_so = {"text": proposal.text, "usage": plain_usage(proposal.usage), "notes": proposal.notes}
         return {"patch": proposal.document, **said_so}
     message = f"the planner's `replan` must give a Patch, not {type(said).__name__}"
     return {"failure": Failure(Kind.BUSINESS, "no_patch", message)}

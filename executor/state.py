@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 from ..planner.models.messages import InvalidToolCall, Message, ToolCall
@@ -17,6 +18,7 @@ from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Budget, Policies
+from ..policies.secrets import Secret
 from ..registry.names import resolve_name
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -32,6 +34,7 @@ __all__ = [
     "Dialogue",
     "Fault",
     "Frame",
+    "Held",
     "Lane",
     "Node",
     "Perform",
@@ -61,9 +64,11 @@ class Call(NamedTuple):
     timeout: float | None
     principal: Principal
     budget: Budget = Budget()
-    """What it may use besides itself: calls of a sub-plan, questions to a model."""
+    """What it may use besides itself: questions to a model; of a sub-plan, its slice of everything."""
     answers: Mapping[str, dict[str, Any]] = {}
     """What people answered to the questions of a sub-plan, by the ids it gave them."""
+    secrets: Mapping[str, Secret] = {}
+    """What the runtime gives besides, by parameter: no event holds it."""
 
 
 class Write(NamedTuple):
@@ -291,6 +296,7 @@ class Active:
         "args",
         "args_digest",
         "attempt",
+        "begun",
         "decoded",
         "index",
         "key",
@@ -322,6 +328,8 @@ class Active:
         """Where JSON was read out of a text of the arguments."""
         self.attempt = 0
         self.started = False
+        self.begun = False
+        """Whether any attempt of it has begun."""
         self.admitted = False
         self.answers: dict[str, dict[str, Any]] = {}
         self.unsure = False
@@ -335,6 +343,7 @@ class Dialogue:
         "asked",
         "attempts",
         "done",
+        "earlier",
         "failing",
         "frame",
         "heard_instead",
@@ -359,6 +368,7 @@ class Dialogue:
         self.response_format: dict[str, Any] | None = spec.get("response_format")
         self.max_rounds: int = spec["max_rounds"]
         self.must_call: bool = spec.get("must_call", False)
+        self.earlier: int = spec.get("earlier", 0)
         self.round = 0
         self.said = 0
         self.attempts = 0
@@ -392,6 +402,13 @@ class Dialogue:
         self.history.append(message)
 
 
+class Held(NamedTuple):
+    """What a call under way holds of the budget besides itself, and may use."""
+
+    tool: Tool
+    slice: Budget
+
+
 class State:
     """Everything `advance` knows. Made with what the host supplies; the rest comes from events."""
 
@@ -410,6 +427,8 @@ class State:
         self.policies = Policies()
         self.approval: dict[str, Any] | None = None
         self.planner = False
+        self.planner_calls = 1
+        """Model calls that one question to the planner is."""
         self.hooks: frozenset[str] = frozenset()
         # the steps
         self.program: Program | None = None
@@ -436,12 +455,30 @@ class State:
         self.denied: dict[str, Failure | None] = {}
         self.acted: dict[tuple[str, str], dict[Path, dict[str, Any]]] = {}
         """Calls of tools that act, by tool and digest of the arguments: which paths made it, and may have had effect."""
+        # the budget (see `budget.py`)
+        self.bounded = False
+        """Whether there is any bound at all."""
         self.tool_calls = 0
+        self.called: dict[str, int] = {}
+        """Calls of the tools that the budget names."""
         self.model_calls = 0
-        self.held: dict[Path, Budget] = {}
-        """What calls under way hold of the budget besides themselves; it is in the two counts above."""
+        self.tokens = 0
+        self.cost = Decimal(0)
+        self.held: dict[Path, Held] = {}
+        """What calls under way hold besides themselves; it is in the counts above."""
+        self.unheld = Budget()
+        """What a call may use that holds nothing."""
+        self.hungry: deque[Lane | Active] = deque()
+        """Who waits for what others hold."""
+        self.seen_using: set[tuple[str, str]] = set()
+        """Which tools have counted `tokens` or a `cost`, whatever they state."""
+        self.opened_at = 0.0
+        self.away = 0.0
+        """Seconds in which the run only waited for people, was paused, or had no process."""
+        self.idle = False
+        """Whether the time until the next event is of that sort."""
         self.short = ""
-        """What the budget is short of, once that stops the run."""
+        """The bound that the run is short of, once that stops it: `tokens`, `tools.pay`."""
         # what is asked of the world and not yet answered
         self.open: dict[Hashable, Command] = {}
         self.given: list[Command] = []

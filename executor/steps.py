@@ -14,6 +14,7 @@ from typing import Any
 from ..policies.failures import Failure, Kind
 from ..registry.values import copy_plain
 from . import events as e
+from .budget import in_time
 from .events import Outcome, Path
 from .scopes import Settled, asks, evaluated, is_enough, items_of, output_of, value_of
 from .state import Command, Fault, Frame, Lane, Node, Sleep, State, Undone, Write
@@ -230,7 +231,7 @@ def _go_on(state: State, lane: Lane, index: int) -> None:
         _unresolved_item(lane, index, settled)
         return
     every = node.code.step.every
-    if every and not state.stopping:
+    if every and not state.stopping and in_time(state, state.at + every):
         path = lane.path(lane.next)
         give(state, path, Sleep(path, state.at + every))
     else:

@@ -582,6 +582,9 @@ def _arguments(
             "wrong_argument", pointer, "this is an object of arguments; each of them may be an expression"
         )
         return
+    if not tool.secret_refs.keys().isdisjoint(args):
+        yield from _secret_arguments(tool, args, pointer)
+        args = {name: value for name, value in args.items() if name not in tool.secret_refs}
     known = wanted if whole else replace(wanted, required=frozenset())
     yield from _keys(study, args, known, pointer, f"the tool {quoted(tool.name)}")
     mixed = dict.fromkeys(path[0] for path in part.spots) if part is not None else {}
@@ -617,6 +620,13 @@ def _as_text(name: str, pointer: str, value: Json) -> Finding:
     return finding(
         "json_as_text", pointer, message, text if len(text) <= 500 else "write it as JSON, not as text"
     )
+
+
+def _secret_arguments(tool: Tool, args: Mapping[str, Json], pointer: str) -> Findings:
+    """Arguments that nobody may give, because the engine fills them with secrets."""
+    for name in [each for each in args if each in tool.secret_refs]:
+        message = f"the engine fills {quoted(name)} of {quoted(tool.name)} with a secret; leave it out"
+        yield finding("secret_argument", pointer_to(name, within=pointer), message)
 
 
 def _keys(study: Study, given: Mapping[str, Json], wanted: Type, pointer: str, who: str) -> Findings:

@@ -185,6 +185,9 @@ CODES: dict[str, CodeDoc] = {
     "wrong_argument": CodeDoc(
         "error", "A literal argument does not satisfy the tool's schema.", "Give a value that does."
     ),
+    "secret_argument": CodeDoc(
+        "error", "The engine fills this argument with a secret; no plan may give it.", "Leave it out."
+    ),
     "bad_result_schema": CodeDoc(
         "error",
         "The arguments that say what the result of a call is do not say it.",

@@ -22,7 +22,10 @@ __all__ = ["FunctionPlanner", "Planner", "StaticPlanner"]
 
 
 class Planner(Protocol):
-    """Makes plans and mends them. Raises `CannotPlan` where it cannot, `PlanUnreadable` where its answer is no plan."""
+    """Makes plans and mends them. Raises `CannotPlan` where it cannot, `PlanUnreadable` where its answer is no plan.
+
+    One question to it is taken for one model call of the budget, unless an attribute `model_calls` says how many.
+    """
 
     async def plan(self, request: PlanRequest) -> Plan | Proposal: ...
 
@@ -35,6 +38,8 @@ class StaticPlanner:
     A patch fits if it drops only steps that have not run, replaces only steps that failed, and adds none that is
     there already. Plans and patches may be given as documents.
     """
+
+    model_calls = 0
 
     def __init__(
         self, plan: Plan | Mapping[str, Any], patches: Iterable[Patch | Mapping[str, Any]] = ()
@@ -63,8 +68,11 @@ class FunctionPlanner:
 
     `plan` and `replan` are functions, sync or async, of a request. They give a plan or patch, its document as a dict,
     a `Proposal`, or text that says why they cannot (None: no rule applies); they may raise `CannotPlan` themselves.
-    Sync rules run in the event loop, so they should be quick.
+    Sync rules run in the event loop, so they should be quick. A rule that asks a model says so with a `Proposal`
+    whose `usage` holds `model_calls`.
     """
+
+    model_calls = 0
 
     def __init__(
         self,

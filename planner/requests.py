@@ -103,8 +103,8 @@ class StepOutcome:
 class ReplanRequest:
     """A run in which nothing more can start, with all its failures: what should be done instead?
 
-    `not_again` lists calls (`{"tool": …, "args": …}`) that must not be issued again, `remaining` what is left of each
-    bound (None: no bound). `show_tool_text` is the policy of the run.
+    `not_again` lists calls (`{"tool": …, "args": …}`) that must not be issued again, `remaining` what is left of
+    the re-plans and of each bound of the budget (None: no bound). `show_tool_text` is the policy of the run.
     """
 
     goal: str
@@ -113,7 +113,7 @@ class ReplanRequest:
     failures: tuple[StepFailure, ...]
     outcomes: tuple[StepOutcome, ...] = ()
     not_again: tuple[dict[str, Any], ...] = field(default=(), repr=False)
-    remaining: Mapping[str, int | None] = field(default_factory=dict)
+    remaining: Mapping[str, Any] = field(default_factory=dict)
     previous: str = ""
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()

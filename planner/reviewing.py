@@ -56,6 +56,7 @@ class TakenBack:
     permissions: tuple[str, ...]
     lacking: tuple[str, ...]
     asks: bool
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ class Planned:
     times: Count = ONCE
     """Of a group: how often it is gone through in the whole run."""
     output: Json = None
+    secrets: tuple[str, ...] = ()
+    """The names of the secrets that the engine gives to its tool."""
 
     @property
     def every_step(self) -> Iterator[Planned]:
@@ -107,7 +110,7 @@ class Planned:
         document = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if self.steps is None:
             document = {k: v for k, v in document.items() if k not in ("steps", "times", "output")}
-        rare = {k for k in ("until", "next", "every", "undo") if document[k] is None}
+        rare = {k for k in ("until", "next", "every", "undo", "secrets") if document[k] in (None, [])}
         return {k: v for k, v in document.items() if k not in rare}
 
 
@@ -347,6 +350,7 @@ class _Seen:
             next=step.next,
             every=step.every,
             undo=self._undo(step),
+            secrets=_secrets(tool),
             steps=inside,
             times=self.counts.of(site) if inside is not None else ONCE,
             output=step.output,
@@ -369,6 +373,7 @@ class _Seen:
             permissions=needed,
             lacking=lacking(self.principal, needed),
             asks=tool is not None and tool.requires_approval == "each",
+            secrets=_secrets(tool),
         )
 
 
@@ -377,6 +382,10 @@ _NONE = Count(0, 0, "0")
 
 def _permissions(step: Planned) -> tuple[str, ...]:
     return step.permissions + (step.undo.permissions if step.undo is not None else ())
+
+
+def _secrets(tool: Tool | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tool.secret_refs.values())) if tool is not None else ()
 
 
 def _asks(site: Site, tool: Tool) -> bool:

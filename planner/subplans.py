@@ -56,12 +56,14 @@ def as_tool(
     description: str = "",
     tool_calls: int | None = None,
     model_calls: int | None = None,
+    cost: float = 0.0,
     version: str = "",
 ) -> Tool:
     """A tool that runs this plan with the tools it names in `registry`. Raises `CheckFailed`, `ToolRefused`.
 
-    Its effect is the strongest of theirs, its level the highest, its permissions are all of theirs. `tool_calls` and `model_calls` bound what one
-    call of it may use up; without them it may use what is left of the run's budget, and others wait until it ends.
+    Its effect is the strongest of theirs, its level the highest, its permissions are all of theirs. `tool_calls`,
+    `model_calls` and `cost` bound what one call of it may use up; where the run has a bound and these say nothing, it may
+    use what is left of the run's budget, and others that need it wait until it ends.
     """
     known = Registry.of(registry)
     report = check(plan, known, principal=_WHOEVER)
@@ -81,6 +83,7 @@ def as_tool(
         timeout=None,
         version=version,
         model_calls=model_calls if any(tool.model_calls != 0 for tool in used) else 0,
+        cost=cost,
         origin=f"a plan of {len(plan.steps)} steps",
     )
     return dataclasses.replace(
@@ -105,7 +108,17 @@ def _bound_with(plan: Plan, used: Registry, name: str) -> dict[str, Json]:
     depth = 1 + max(((tool.binds or {}).get("depth", 0) for tool in used), default=0)
     if depth > DEEPEST:
         raise ToolRefused(f"{name!r} would be a plan in a plan {depth} deep; the deepest are {DEEPEST}")
-    return {"plan": plan.digest, "tools": {tool.name: tool.fingerprint for tool in used}, "depth": depth}
+    binds: dict[str, Json] = {"plan": plan.digest, "tools": {tool.name: tool.fingerprint for tool in used}}
+    binds["depth"] = depth
+    if depth > 1:
+        binds["within"] = sorted(set().union(*(_reach(tool) for tool in used)))
+    return binds
+
+
+def _reach(tool: Tool) -> set[str]:
+    """A tool and, if it is a plan, the tools that it may call, by way of others too."""
+    binds = tool.binds or {}
+    return {tool.name, *(binds.get("within") or binds.get("tools") or ())}
 
 
 def _takes(plan: Plan) -> dict[str, Json]:

@@ -6,10 +6,12 @@ ForeplanError
 │   ├── CheckFailed     a plan with errors (`.report`)
 │   ├── ToolRefused     a tool that cannot be registered
 │   ├── SchemaRefused   a JSON Schema that is invalid or hostile
+│   ├── SecretRefused   a text that is no good as a secret
 │   ├── UnknownTool     a name no tool has (`.name`, `.nearest`)
 │   └── UnknownRun      an id no run has
 ├── NotApproved         an approval is missing or binds something else (`.differences`)
 ├── CannotPlan          the planner says the goal cannot be reached with these tools (`.reason`)
+├── SecretMissing       nobody has a secret of this name
 └── JournalError        nothing more can be recorded, so nothing more is started
 """
 
@@ -25,6 +27,8 @@ __all__ = [
     "JournalError",
     "NotApproved",
     "SchemaRefused",
+    "SecretMissing",
+    "SecretRefused",
     "ToolRefused",
     "UnknownRun",
     "UnknownTool",
@@ -60,6 +64,10 @@ class SchemaRefused(BadInput):
         self.pointer = pointer
 
 
+class SecretRefused(BadInput):
+    """A text is no good as a secret: too short to be told apart from other text. Never says the text."""
+
+
 class UnknownTool(BadInput):
     """No tool has this name; `nearest` holds permitted names that look alike."""
 
@@ -88,6 +96,14 @@ class CannotPlan(ForeplanError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the planner cannot plan this: {reason}")
         self.reason = reason
+
+
+class SecretMissing(ForeplanError, LookupError):
+    """Raised by what resolves secrets where it has none of this name (`.ref`); says where it looked, never a value."""
+
+    def __init__(self, ref: str, looked: str = "") -> None:
+        super().__init__(f"there is no secret {ref!r}{f'; {looked}' if looked else ''}")
+        self.ref = ref
 
 
 class JournalError(ForeplanError):

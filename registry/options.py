@@ -30,7 +30,7 @@ __all__ = [
     "checked_name",
     "checked_schema",
 ]
-__all__ += ["checked_text", "name_of"]
+__all__ += ["checked_text", "name_of", "secret_refs"]
 
 LONGEST_DESCRIPTION = 8192
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -236,7 +236,7 @@ def _host(host: object, name: str, takes: Schema) -> str:
     return host.lower()
 
 
-def _secret_refs(refs: object, name: str, takes: Schema) -> dict[str, str]:
+def secret_refs(refs: object, name: str, takes: Schema | None = None) -> dict[str, str]:
     if refs is None:
         return {}
     if not isinstance(refs, Mapping):
@@ -279,7 +279,7 @@ OPTIONS: dict[str, Callable[[Any, str, Schema], Any]] = {
     "reconcile": _function("reconcile"),
     "requires_approval": _approval_need,
     "result_from": _result_from,
-    "secret_refs": _secret_refs,
+    "secret_refs": secret_refs,
     "simulate": _function("simulate"),
     "soft_failure": _soft_failure,
     "tags": _words,

@@ -13,7 +13,7 @@ import functools
 import inspect
 import json
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -23,11 +23,14 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from ..policies.errors import ToolRefused
 from ..policies.failures import Kind, ToolFailure
-from ..policies.text import shorten
+from ..policies.secrets import Secret
+from ..policies.text import did_you_mean, shorten
 from .docstrings import read_docstring
 from .values import Json, Unserialisable, copy_plain, to_plain
 
-__all__ = ["ArgumentsRefused", "Signature", "read_signature", "schema_of"]
+__all__ = ["ArgumentsRefused", "Signature", "check_refs", "read_signature", "schema_of"]
+
+_NONE: Mapping[str, str] = {}
 
 Binder = Callable[[dict[str, Json]], dict[str, Any]]
 """From validated plain arguments to keyword arguments; nothing in them is shared."""
@@ -47,6 +50,8 @@ class Signature(NamedTuple):
     input: dict[str, Json]
     output: Json | None
     context: str | None
+    secrets: dict[str, bool]
+    """Parameters that the engine fills with secrets, and whether each takes the `Secret` itself or its text."""
     bind: Binder
     is_async: bool
 
@@ -58,8 +63,10 @@ class _Parameter(NamedTuple):
     """`inspect.Parameter.empty` where there is none."""
 
 
-def read_signature(function: Callable[..., Any], name: str, context: type) -> Signature:
-    """What the function is as a tool; `context` is the type that marks the injected parameter.
+def read_signature(
+    function: Callable[..., Any], name: str, context: type, refs: Mapping[str, str] = _NONE
+) -> Signature:
+    """What the function is as a tool; `context` is the type that marks the injected parameter, `refs` are its secrets.
 
     Raises `ToolRefused` with a sentence for what cannot be a tool.
     """
@@ -68,10 +75,11 @@ def read_signature(function: Callable[..., Any], name: str, context: type) -> Si
         raise ToolRefused(f"tool {name!r} is a generator; return a list")
     hints = _hints(code, name)
     parameters = _parameters(function, hints, name)
-    injected = [p.name for p in parameters if _is_context(p.hint, context)]
+    injected = [p.name for p in parameters if _speaks_of(p.hint, context)]
     if len(injected) > 1:
         raise ToolRefused(f"tool {name!r} has two parameters of type {context.__name__}; one is enough")
-    taken = [p for p in parameters if p.name not in injected]
+    secrets = _secrets(parameters, refs, name)
+    taken = [p for p in parameters if p.name not in injected and p.name not in secrets]
     description, said = read_docstring(inspect.getdoc(code))
     model = _model(taken, said, name)
     return Signature(
@@ -79,6 +87,7 @@ def read_signature(function: Callable[..., Any], name: str, context: type) -> Si
         input=_input(model, taken, name),
         output=_output(hints.get("return", Any), name),
         context=injected[0] if injected else None,
+        secrets=secrets,
         bind=_binder(taken, model),
         is_async=inspect.iscoroutinefunction(code),
     )
@@ -157,12 +166,42 @@ def _parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: str) -
     return _Parameter(parameter.name, hints[parameter.name], parameter.default)
 
 
-def _is_context(hint: Any, context: type) -> bool:
+def _speaks_of(hint: Any, wanted: Any) -> bool:
+    """Whether an annotation is this type, or it is one of several."""
     if get_origin(hint) is Annotated:
-        return _is_context(get_args(hint)[0], context)
+        return _speaks_of(get_args(hint)[0], wanted)
     if get_origin(hint) in (Union, types.UnionType):
-        return any(_is_context(part, context) for part in get_args(hint))
-    return hint is context
+        return any(_speaks_of(part, wanted) for part in get_args(hint))
+    return hint is wanted
+
+
+def _secrets(parameters: list[_Parameter], refs: Mapping[str, str], name: str) -> dict[str, bool]:
+    """The parameters that take secrets, and whether they take the `Secret` itself."""
+    hints = {p.name: p.hint for p in parameters}
+    for parameter, hint in hints.items():
+        if _speaks_of(hint, Secret) and parameter not in refs:
+            raise ToolRefused(
+                f"parameter {parameter!r} of tool {name!r} is a Secret, and nothing says which; "
+                f"write @tool(secret_refs={{{parameter!r}: 'NAME'}})"
+            )
+    check_refs(refs, hints, name)
+    for parameter in refs:
+        if not any(_speaks_of(hints[parameter], kind) for kind in (Secret, str, Any)):
+            raise ToolRefused(
+                f"parameter {parameter!r} of tool {name!r} gets a secret; write {parameter}: Secret, or str"
+            )
+    return {parameter: _speaks_of(hints[parameter], Secret) for parameter in refs}
+
+
+def check_refs(refs: Iterable[str], known: Iterable[str], name: str) -> None:
+    """Raises `ToolRefused` for a parameter that is to get a secret and is not there."""
+    names = list(known)
+    for parameter in refs:
+        if parameter not in names:
+            guess = did_you_mean(parameter, names)
+            raise ToolRefused(
+                f"tool {name!r} has no parameter {shorten(repr(parameter), 40)} to take a secret{guess}"
+            )
 
 
 # To schemas.

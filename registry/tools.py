@@ -27,6 +27,7 @@ from ..policies.errors import SchemaRefused, ToolRefused
 from ..policies.expressions import Expression
 from ..policies.failures import ToolFailure
 from ..policies.permissions import ANYONE, Level, Principal
+from ..policies.secrets import Secret
 from ..policies.text import safe_text, shorten
 from .options import (
     LONGEST_DESCRIPTION,
@@ -39,9 +40,10 @@ from .options import (
     checked_schema,
     checked_text,
     name_of,
+    secret_refs,
 )
 from .schema import Schema, compile_schema
-from .signatures import ArgumentsRefused, read_signature
+from .signatures import ArgumentsRefused, check_refs, read_signature
 from .values import Json, copy_plain
 
 P = ParamSpec("P")
@@ -66,7 +68,7 @@ def _unnoted(text: str) -> None:
     """Where nobody listens, a note is lost."""
 
 
-def _uncounted(used: Mapping[str, int]) -> None:
+def _uncounted(used: Mapping[str, float]) -> None:
     """Where nobody counts, nothing is."""
 
 
@@ -77,7 +79,8 @@ class ToolContext:
     `idempotency_key` is the same for every attempt of one call, also after a resume: hand it to services that can
     de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run. `model_calls` is
     how many questions to a model it may ask (None: no bound); `count` adds to what it used, as
-    `{"model_calls": 1, "input_tokens": 812}`.
+    `{"model_calls": 1}` before a question and `{"input_tokens": 812, "output_tokens": 40, "cost": 0.003}` after it; a
+    `cost` replaces the one that the tool states.
     """
 
     run_id: str = ""
@@ -88,7 +91,7 @@ class ToolContext:
     timeout: float | None = None
     note: Callable[[str], None] = _unnoted
     model_calls: int | None = None
-    count: Callable[[Mapping[str, int]], None] = _uncounted
+    count: Callable[[Mapping[str, float]], None] = _uncounted
 
     @property
     def step(self) -> str:
@@ -99,6 +102,7 @@ class ToolContext:
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and named arguments of a function, as values of its own types."""
 _Bind = Callable[[dict[str, Json], ToolContext], Arguments]
+_NO_SECRETS: Mapping[str, Secret] = {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -137,6 +141,8 @@ class Tool(Generic[F]):
     """The host that it calls: limits and Retry-After hold for all tools of a host together."""
     secret_refs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Parameters that the engine fills with secrets, and the names of these; they are in no schema."""
+    sealed: frozenset[str] = frozenset()
+    """Those of them that take the `Secret` itself; others take its text."""
     simulate: Callable[..., Any] | None = None
     """Stands in for the function in a rehearsal: same arguments, no effect."""
     reconcile: Callable[..., Any] | None = None
@@ -181,6 +187,7 @@ class Tool(Generic[F]):
         check_options(options)
         function = call or _absent(name)
         takes_context = _takes_two(function)
+        refs = secret_refs(options.get("secret_refs"), name)
 
         def bind(args: dict[str, Json], context: ToolContext) -> Arguments:
             given = copy_plain(args)
@@ -191,7 +198,7 @@ class Tool(Generic[F]):
             function=function,
             binder=bind,
             description=description,
-            input_schema=_with_safe_text(input_schema),
+            input_schema=_without(refs, _with_safe_text(input_schema), name),
             output_schema=_with_safe_text(output_schema),
             is_async=inspect.iscoroutinefunction(_called(function)),
             origin=origin or (_origin(call) if call else "declared"),
@@ -214,9 +221,10 @@ class Tool(Generic[F]):
             requires_approval=contract["requires_approval"],
             soft_failure=contract["soft_failure"],
             origin="a recorded contract",
-            **{name: contract[name] for name in _SELDOM if name in contract},
+            **{name: contract[name] for name in _SELDOM if name in contract and name != "secret_refs"},
         )
-        said = {name: contract[name] for name in ("answered_by", "binds", "tool_calls") if name in contract}
+        beside = ("answered_by", "binds", "secret_refs", "tool_calls")
+        said = {name: contract[name] for name in beside if name in contract}
         return dataclasses.replace(made, recorded_source=contract["source"], **said)
 
     def __post_init__(self) -> None:
@@ -232,16 +240,24 @@ class Tool(Generic[F]):
         """Call the function itself, as if it were no tool."""
         return self.function(*args, **kwargs)  # type: ignore[no-any-return]
 
-    def bind(self, args: dict[str, Json], context: ToolContext) -> Arguments:
+    def bind(
+        self, args: dict[str, Json], context: ToolContext, secrets: Mapping[str, Secret] = _NO_SECRETS
+    ) -> Arguments:
         """The positional and keyword arguments for valid plain `args`. Raises `ArgumentsRefused`.
 
-        Nothing in them is shared with `args`.
+        Nothing in them is shared with `args`. `secrets` are by parameter, one for each of `secret_refs`.
         """
-        return self.binder(args, context)
-
-    def invoke(self, args: dict[str, Json], context: ToolContext) -> Any:
-        """Call the function with valid plain `args`; where `is_async`, what it gives must be awaited."""
         positional, named = self.binder(args, context)
+        given = positional[0] if positional else named
+        for parameter, secret in secrets.items():
+            given[parameter] = secret if parameter in self.sealed else secret.reveal()
+        return positional, named
+
+    def invoke(
+        self, args: dict[str, Json], context: ToolContext, secrets: Mapping[str, Secret] = _NO_SECRETS
+    ) -> Any:
+        """Call the function with valid plain `args`; where `is_async`, what it gives must be awaited."""
+        positional, named = self.bind(args, context, secrets)
         return self.function(*positional, **named)
 
     def contract(self) -> dict[str, Json]:
@@ -411,7 +427,8 @@ def _from_function(function: Callable[..., Any], name: str | None, options: dict
     if not callable(function):
         raise ToolRefused(f"a tool is made of a function, not of a {type(function).__name__}")
     name = checked_name(name_of(function) if name is None else name)
-    signature = read_signature(function, name, ToolContext)
+    refs = secret_refs(options.get("secret_refs"), name)
+    signature = read_signature(function, name, ToolContext, refs)
     convert, slot = signature.bind, signature.context
 
     def bind(args: dict[str, Json], context: ToolContext) -> Arguments:
@@ -433,6 +450,9 @@ def _from_function(function: Callable[..., Any], name: str | None, options: dict
         **options,
     )
     _check_defaults(made)
+    if refs:
+        sealed = frozenset(parameter for parameter, itself in signature.secrets.items() if itself)
+        return dataclasses.replace(made, sealed=sealed)
     return made
 
 
@@ -471,6 +491,19 @@ def _assembled(
         binder=binder,
         **said,
     )
+
+
+def _without(refs: Mapping[str, str], document: Any, name: str) -> Any:
+    """An input schema without the parameters that get secrets."""
+    if not refs:
+        return document
+    properties = document.get("properties") if isinstance(document, dict) else None
+    known = properties if isinstance(properties, dict) else {}
+    check_refs(refs, known, name)
+    rest: dict[str, Json] = {**document, "properties": {k: v for k, v in known.items() if k not in refs}}
+    if isinstance(rest.get("required"), list):
+        rest["required"] = [required for required in rest["required"] if required not in refs]
+    return rest
 
 
 def _check_defaults(made: Tool) -> None:

@@ -39,6 +39,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from ..policies.secrets import Secret
 from ..policies.text import shorten
 
 __all__ = ["DEEPEST", "Json", "Unserialisable", "copy_plain", "pointer", "size_of", "to_plain"]
@@ -308,6 +309,8 @@ def _foreign(value: Any) -> str:
         return "is a coroutine nobody awaited; make the tool async or await it"
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
         return "is a generator; return a list"
+    if isinstance(value, Secret):
+        return "is a Secret, which is never written down; return what it was used for"
     hint = "; return its .tolist()" if hasattr(type(value), "tolist") else ""
     return f"is {_one(value)}, which has no JSON form{hint}"
 

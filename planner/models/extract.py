@@ -109,8 +109,14 @@ async def _answer(
 ) -> AIMessage:
     context.count({"model_calls": 1})
     answer = await ask_model(model, tuple(messages), response_format=schema.document, config=config)
-    context.count({name: int(n) for name, n in (answer.usage or {}).items() if name in _TOKENS})
+    context.count(_counted(answer.usage or {}))
     return answer
+
+
+def _counted(usage: Mapping[str, float]) -> dict[str, float]:
+    """Tokens and cost of one answer, and nothing else that a model says of itself."""
+    counted: dict[str, float] = {name: int(n) for name, n in usage.items() if name in _TOKENS}
+    return counted | ({"cost": usage["cost"]} if "cost" in usage else {})
 
 
 def _problem(value: Any, schema: Schema) -> str:
