@@ -19,8 +19,9 @@ from support.confined import CONFINED, bwrap_that, open_folder, still_runs
 import foreplan
 from foreplan import Budget, Engine, Plan, Policies, Registry, Retry, Tool, ToolFailure, code_tool
 from foreplan.planner.findings import CheckFailed
-from foreplan.policies.errors import ToolRefused
+from foreplan.policies.errors import NotApproved, ToolRefused
 from foreplan.policies.failures import Happened, Kind
+from foreplan.policies.permissions import Level
 from foreplan.registry.sandbox import Sandbox, probe
 from foreplan.registry.syscalls import filter_for
 
@@ -521,6 +522,8 @@ def test_what_the_kernel_is_to_refuse_is_known_for_the_machines_we_know() -> Non
         ({"read_only": ["data"]}, "no absolute path"),
         ({"read_only": ["/proc/1"]}, "cannot be shown '/proc/1'"),
         ({"read_only": ["/"]}, "cannot be shown '/'"),
+        ({"secret_refs": {"token": "TOKEN"}}, "takes no secret_refs: code in a sandbox is given no secrets"),
+        ({"effect": "acts"}, "takes no effect: nothing that code does"),
         ({"permisions": "x"}, "no option 'permisions'; did you mean 'permissions'"),
     ],
 )
@@ -595,6 +598,38 @@ def test_in_a_plan_it_is_a_call_like_any_other() -> None:
     assert (done.output, done.tool_calls) == ([1, 4, 9], 3)
     with pytest.raises(CheckFailed, match="at least 3 calls, the budget is 2"):
         run(plan, code_tool("run_python"), policies=Policies(budget=Budget(tool_calls=2)))
+
+
+@CONFINED
+def test_its_level_and_its_approval_bind() -> None:
+    """Policies refuse it by its level, or want it approved; an approval holds for these very caps."""
+    plan = Plan.model_validate({"steps": [{"id": "ran", "tool": "run", "args": {"code": "print(1)"}}]})
+    strict = Engine([code_tool("run")], policies=Policies(max_level=Level.MEDIUM))
+    assert [finding.code for finding in strict.check(plan).errors] == ["level_too_high"]
+    rules = Policies(approve="never", approve_from=Level.HIGH)
+    engine = Engine([code_tool("run")], policies=rules)
+    with pytest.raises(NotApproved):
+        engine.run_blocking(plan)
+    approval = engine.approve(plan, by="ada")
+    with pytest.raises(NotApproved, match="run"):
+        Engine([code_tool("run", processes=17)], policies=rules).run_blocking(plan, approval=approval)
+    assert engine.run_blocking(plan, approval=approval)["ran"]["stdout"] == "1\n"
+
+
+@CONFINED
+def test_a_sandbox_that_is_gone_fails_the_step_and_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a plan it is a failure of kind permission, and nothing happened; there is one attempt."""
+    with open_folder() as folder:
+        found = bwrap_that(folder, "os.execv(real, [real, *command])")
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        tool = code_tool("run_python")
+        found.unlink()
+        done = run({"steps": [{"id": "ran", "tool": "run_python", "args": {"code": "print(1)"}}]}, tool)
+    [(_, failure)] = done.failures
+    assert (failure.kind, failure.code, failure.happened) == (Kind.PERMISSION, "no_sandbox", Happened.NO)
+    assert done.tool_calls == 1
 
 
 @CONFINED
