@@ -63,6 +63,7 @@ from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
 from .state import Call, Perform, State
+from .telling import Listen
 
 __all__ = ["Engine", "read_run"]
 
@@ -86,7 +87,8 @@ class Engine:
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
     True before each attempt of a call begins. `secrets` gives tools the secrets that they name (default: environment
-    variables). `watch` sees every event.
+    variables). `watch` sees every event; `listen(said)` hears what tools say while they work (`ToolContext.progress` and
+    `.note`).
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -112,6 +114,7 @@ class Engine:
         react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
+        listen: Listen | None = None,
         secrets: Vault | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
@@ -135,14 +138,14 @@ class Engine:
             "before_model": before_model,
             "after_model": after_model,
         }
-        _check_host(
-            planner, hands, clock=clock, dice=dice, decide=decide, watch=watch, authorize=authorize, **hooks
-        )
+        functions = {"decide": decide, "watch": watch, "listen": listen, "authorize": authorize, **hooks}
+        _check_host(planner, hands, clock=clock, dice=dice, **functions)
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
             decide=decide,
             watch=watch,
+            listen=listen,
             clock=clock,
             dice=dice,
             hands=hands,

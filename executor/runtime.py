@@ -47,6 +47,7 @@ from .mind import advance
 from .replanning import replan_request
 from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
+from .telling import Listen, Said
 from .threads import Threads
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
@@ -78,6 +79,8 @@ class Host(NamedTuple):
     hooks: Mapping[str, Hook] = {}
     decide: Decide | None = None
     watch: Callable[[Event], None] | None = None
+    listen: Listen | None = None
+    """Hears what tools say while they work."""
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
@@ -119,7 +122,12 @@ class Runtime:
         self._clock, self._dice = host.clock, host.dice
         limiter = host.limiter or Limiter(host.clock, host.dice)
         self._guard = Guard(state.policies, limiter, expired=self._expired)
-        self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
+        self._hands: Hands = host.hands or ToolHands(
+            state.policies,
+            self._guard,
+            late=self._came_late,
+            listen=self._heard if host.listen is not None else None,
+        )
         self._hook_threads = Threads()
         self._base = Context()
         self._tasks: TaskGroup | None = None
@@ -176,6 +184,13 @@ class Runtime:
             _LOG.exception(
                 "`watch` raised at %s, so run %r goes on without it", type(event).__name__, self.state.run
             )
+
+    def _heard(self, said: Said) -> None:
+        """Pass on what a tool says, without secrets."""
+        assert self._host.listen is not None
+        if self._safe is not None and self._safe.scrubber and said.text:
+            said = said._replace(text=self._safe.scrubber.scrub_text(said.text))
+        self._host.listen(said)
 
     async def drive(self, commands: tuple[Command, ...]) -> None:
         """Obey these commands and all that follows, until the run closes or only people are waited for.
