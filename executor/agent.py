@@ -18,6 +18,7 @@ import anyio
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
 from ..planner.models.history import Messages
+from ..planner.models.window import Window
 from ..planner.react import React, ToolChoice
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -85,6 +86,7 @@ def create_agent(
     *,
     max_rounds: int = 10,
     tool_choice: ToolChoice = "auto",
+    window: Window | None = None,
     **options: Any,
 ) -> Agent:
     """An agent of this model and these tools. Raises `BadInput`.
@@ -92,5 +94,5 @@ def create_agent(
     `response_format` is a JSON Schema or a type (a pydantic model, a dataclass) of the answer. `options` are those of
     `Engine`: policies, journal, principal, decide, before_model, after_model, ...
     """
-    react = React(model, system_prompt, response_format, max_rounds, tool_choice)
+    react = React(model, system_prompt, response_format, max_rounds, tool_choice, window)
     return Agent(Engine(tools, react=react, **options))

@@ -9,6 +9,7 @@ from ..planner.models.chat import ChatModel, ask_model, refuse_if_forbidden
 from ..planner.models.chunks import AIMessageChunk, stream_of
 from ..planner.models.history import Messages, messages_of
 from ..planner.models.messages import AIMessage, Message
+from ..planner.models.window import Window
 from ..planner.react import round_messages, tool_specs
 from ..policies.errors import BadInput
 from ..registry.tools import Tool
@@ -34,15 +35,21 @@ def heard_in(dialogue: Dialogue) -> Sequence[Message]:
 
 
 async def hear(
-    model: ChatModel, dialogue: Dialogue, tools: Mapping[str, Tool], listener: Listener | None
+    model: ChatModel,
+    dialogue: Dialogue,
+    tools: Mapping[str, Tool],
+    *,
+    window: Window | None = None,
+    listener: Listener | None = None,
 ) -> dict[str, Any]:
     """The model's answer in this round, as the fields of ModelAnswered. Raises what the model raises."""
     offered = [] if dialogue.last else tool_specs(tools[name] for name in dialogue.offered)
     options = {"tools": offered or None, "response_format": dialogue.response_format}
+    messages = heard_in(dialogue) if window is None else await window.fit(heard_in(dialogue))
     if listener is None:
-        answer = await ask_model(model, heard_in(dialogue), **options)
+        answer = await ask_model(model, messages, **options)
     else:
-        answer = await _streamed(model, heard_in(dialogue), listener, options)
+        answer = await _streamed(model, messages, listener, options)
     return {"message": to_plain(answer.to_json()), "usage": plain_usage(answer.usage)}
 
 

@@ -123,6 +123,8 @@ class Run:
     replans: int = 0
     messages: tuple[Message, ...] = ()
     """What was said in a dialogue; every call in it is answered, also where the run was cut short."""
+    earlier: int = 0
+    """How many of the messages, after the system message, were said before this run."""
     parent: str = ""
     """The run in which this one is the call of a sub-plan."""
 
@@ -199,6 +201,7 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         budget=state.policies.budget,
         replans=state.replans,
         messages=_messages(state),
+        earlier=state.dialogue.earlier if state.dialogue is not None else 0,
         parent=state.parent,
     )
 

@@ -24,6 +24,7 @@ from ..registry.tools import Tool
 from .answers import AnswerUnreadable, read_value
 from .models.chat import ChatModel
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
+from .models.window import Window
 from .requests import for_model
 
 __all__ = [
@@ -72,6 +73,8 @@ class React:
     response_format: Any = None
     max_rounds: int = 10
     tool_choice: ToolChoice = "auto"
+    window: Window | None = None
+    """What of a long dialogue the model hears; without it, all."""
 
     def __post_init__(self) -> None:
         if isinstance(self.max_rounds, bool) or not isinstance(self.max_rounds, int) or self.max_rounds < 1:

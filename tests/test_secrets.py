@@ -99,7 +99,7 @@ def test_secrets_are_compared_by_what_they_hold() -> None:
     assert one == two
     assert hash(one) == hash(two)
     assert one != Secret(SECRET + "x")
-    assert one != SECRET  # type: ignore[comparison-overlap]
+    assert one != SECRET
     assert copy.deepcopy(one) is copy.copy(one) is one
     with pytest.raises(AttributeError, match="does not change"):
         one.name = "C"
@@ -344,10 +344,10 @@ def test_a_tool_that_does_not_say_where_a_secret_goes_is_refused(make: Any, said
 class InMemory(keyring.backend.KeyringBackend):
     """A keyring of the library's own kind that lives in this process."""
 
-    priority = 1  # type: ignore[assignment]
+    priority = 1
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.held: dict[tuple[str, str], str] = {}
 
     def get_password(self, service: str, username: str) -> str | None:

@@ -37,7 +37,15 @@ from foreplan import (
 )
 from foreplan.console.app import main as command
 from foreplan.console.render import contents
-from foreplan.executor.events import CallAdmitted, CallStarted, Event, ModelAnswered, RunClosed, RunOpened, encode
+from foreplan.executor.events import (
+    CallAdmitted,
+    CallStarted,
+    Event,
+    ModelAnswered,
+    RunClosed,
+    RunOpened,
+    encode,
+)
 from foreplan.executor.runtime import Answer
 from foreplan.planner.models.messages import AIMessage, ToolCall
 from foreplan.planner.models.scripted import ScriptedModel
