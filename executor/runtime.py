@@ -34,6 +34,7 @@ from ..registry.values import Unserialisable, to_plain
 from . import events as e
 from .admission import interrupted, out_of_time
 from .budget import plain_usage, seconds_left
+from .early import Early
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
@@ -73,6 +74,8 @@ class Host(NamedTuple):
     hands: Hands | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
+    early: Early | None = None
+    """Calls that have begun before the plan was whole."""
     window: Window | None = None
     """What of a long dialogue its model hears."""
     chunk: Callable[[AIMessageChunk], None] | None = None
@@ -305,7 +308,8 @@ class Runtime:
             if isinstance(secrets, Failure):
                 return _unbegun(secrets)
             call = call._replace(secrets=secrets)
-        perform = self._bound(call)
+        begun = self._host.early.answer_to(call) if self._host.early is not None else None
+        perform = begun or self._bound(call)
         if isinstance(perform, Failure):
             return _unbegun(perform)
         return Result(Outcome.CANCELLED, None, out_of_time()) if self._out_of_time() else perform
