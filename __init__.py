@@ -25,24 +25,28 @@ if TYPE_CHECKING:
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
     from .policies.permissions import Level, Principal, Roles
-    from .policies.policies import Budget, Limits, Policies
+    from .policies.policies import Breaker, Budget, Limits, Policies, Rate, Rates
     from .policies.retry import Retry
     from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
+    from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
     from .registry.tools import Tool, ToolContext, tool
 
     __version__: str
 
 __all__ = [
     "Approval",
+    "Breaker",
     "Budget",
     "CannotPlan",
     "Effect",
+    "EmbeddingSearch",
     "Engine",
     "Failure",
     "ForeplanError",
     "FunctionPlanner",
+    "HybridSearch",
     "Kind",
     "Level",
     "Limits",
@@ -53,6 +57,8 @@ __all__ = [
     "PlanBuilder",
     "Policies",
     "Principal",
+    "Rate",
+    "Rates",
     "Registry",
     "Retry",
     "Roles",
@@ -63,6 +69,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolFailure",
+    "WordSearch",
     "as_tool",
     "ask",
     "check",
@@ -91,11 +98,12 @@ _HOMES = {
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
     "policies.permissions": ("Level", "Principal", "Roles"),
-    "policies.policies": ("Budget", "Limits", "Policies"),
+    "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
     "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
+    "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
     "registry.tools": ("Tool", "ToolContext", "tool"),
 }
 """Module -> the public names that live in it: the same as the imports above, which only type checkers read."""

@@ -53,16 +53,18 @@ from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .admission import interrupted
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
-from .children import answers_for, child_id, child_policies, end_of_child, is_child
+from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .early import Early
 from .events import Event, Outcome
-from .hands import Hands, Result
+from .hands import Hands, Result, rules_of
 from .journal import Journal, Log, MemoryJournal, RunLine
+from .limits import Limiter
 from .mind import outstanding, replay
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
 from .state import Call, Perform, State
+from .telling import Listen
 
 __all__ = ["Engine", "read_run"]
 
@@ -85,6 +87,7 @@ class Engine:
     `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
     people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
+    `listen(said)` hears what tools say while they work (`ToolContext.progress` and `.note`).
     `secrets` gives tools the secrets that they name (default: environment variables).
     """
 
@@ -111,6 +114,7 @@ class Engine:
         react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
+        listen: Listen | None = None,
         secrets: Vault | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
@@ -139,11 +143,13 @@ class Engine:
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
             decide=decide,
             watch=watch,
+            listen=listen,
             clock=clock,
             dice=dice,
             hands=hands,
             model=react.model if react is not None else None,
             window=react.window if react is not None else None,
+            limiter=Limiter(clock, dice),
             safe=self._safe,
         )
         self._live: dict[str, Runtime] = {}
@@ -382,7 +388,9 @@ class Engine:
         await self._learn()
         log = self.journal.reopen(run_id)
         with _held(log):
-            state = self._restore(run_id)
+            events = list(self.journal.events(run_id))
+            state = self._restore(run_id, events)
+            self._recall(state, events)
             runtime = self._runtime(state, log)
             return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
 
@@ -552,6 +560,15 @@ class Engine:
             fallback=fallback,
         )
 
+    def _recall(self, state: State, events: Iterable[Event]) -> None:
+        """What the limits must know of a run that was under way elsewhere, or before this engine was made."""
+        limiter = self._host.limiter
+        if limiter is not None:
+            rules = {
+                name: rules_of(tool, state.principal, state.policies) for name, tool in state.tools.items()
+            }
+            limiter.recall(state.run, events, rules)
+
     def _fallback(self, plan: Plan, used: set[str], approval: Approval | None) -> dict[str, Any] | None:
         """The loop that may take over from this plan: with its tools, and with those that only read."""
         allowed = self.policies.fallback and (approval is None or approval.fallback)
@@ -562,9 +579,8 @@ class Engine:
         tools = {name for name in used if name in permitted} | set(reads)
         return self._react.spec(tools, (), answer=_form_of(plan))
 
-    def _restore(self, run_id: str) -> State:
+    def _restore(self, run_id: str, events: list[Event]) -> State:
         """The state of a run that may go on here: not closed, same tools, same principal."""
-        events = list(self.journal.events(run_id))
         begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
         if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
@@ -602,7 +618,8 @@ class Engine:
             call.principal
         )  # granted already, by the roles of today and not those that were recorded
         child._live = self._live
-        child._safe, child._host = self._safe, child._host._replace(safe=self._safe)
+        child._safe = self._safe
+        child._host = child._host._replace(safe=self._safe, limiter=self._host.limiter)
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
@@ -618,6 +635,7 @@ class Engine:
         with _held(log):
             if not events:
                 state.policies = self.policies
+            self._recall(state, events)
             runtime = self._runtime(state, log)
             if len(events) >= 2:
                 commands = self._taken_up(runtime, answers_for(state, call), seconds)
@@ -653,6 +671,8 @@ class Engine:
         finally:
             _DRIVING.reset(token)
             del self._live[run]
+            if self._host.limiter is not None:
+                self._host.limiter.seen(run, runtime.state.seq)
         runtime.release()
         return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
 
@@ -681,7 +701,7 @@ def _form_of(plan: Plan) -> dict[str, Any] | None:
 
 
 def _check_names(policies: Policies, registry: Registry) -> None:
-    """Raises `BadInput` for a tool that a rule names and nobody has: a misspelt name must never mean "no rule"."""
+    """Raises `BadInput` for a tool or host that a rule names and nobody has: a misspelt name never means "no rule"."""
     limits = policies.limits
     inside = {name for tool in registry for name in reach(tool)}
     named: dict[str, Mapping[str, object]] = {
@@ -695,6 +715,11 @@ def _check_names(policies: Policies, registry: Registry) -> None:
                 guess = did_you_mean(name, registry.names)
                 verb = "names" if where == "the budget" else "name"
                 raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
+    hosts = hosts_of(registry)
+    for name in [*limits.host, *limits.rates.host]:
+        if name.lower() not in hosts:
+            guess = did_you_mean(name, sorted(hosts)) or "; a tool states its own: @tool(host=...)"
+            raise BadInput(f"limits name a host {name!r} that no tool states{guess}")
 
 
 def read_run(journal: Journal, run_id: str) -> Run:

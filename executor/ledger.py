@@ -15,15 +15,19 @@ from typing import Any, TypeAlias
 from ..policies.errors import JournalError
 from .events import Event
 from .journal import RunLine, run_line
-from .records import next_tip, to_text
+from .records import next_tip, to_record
 from .sqlite_file import SqliteFile
 
-__all__ = ["LINE", "Entry", "Ledger", "Tail", "plain"]
+__all__ = ["INLINE_BYTES", "LINE", "Entry", "Ledger", "Tail", "plain"]
 
 LINE = "run, state, reason, goal, opened_at, events"
 """The columns of `RunLine`, in its order."""
 _CHUNK_BYTES = 1 << 20
 """Bytes of text that one statement carries, about: large results are not held all at once."""
+
+
+INLINE_BYTES = 64 * 1024
+"""A result of more bytes stands apart; a page of the file is 4 KiB, and a row of many pages is slow to pass over."""
 
 
 class Tail:
@@ -55,6 +59,25 @@ class _Stale(Exception):
     """A run has another owner by now."""
 
 
+class Apart:
+    """Large texts that events of the batch refer to, and that are not written yet: each once, by its hash."""
+
+    def __init__(self) -> None:
+        self.texts: dict[bytes, bytes] = {}
+        self.size = 0
+
+    def add(self, texts: dict[bytes, bytes]) -> None:
+        """Keep them until they are put; the events that refer to them come after."""
+        self.texts |= texts
+        self.size += sum(map(len, texts.values()))
+
+    def put(self, connection: sqlite3.Connection) -> None:
+        """Write what the file does not hold yet."""
+        for row in self.texts.items():
+            connection.execute("INSERT OR IGNORE INTO blobs (hash, body) VALUES (?, ?)", row)
+        self.texts, self.size = {}, 0
+
+
 class Portion:
     """What one run has in a batch: its rows, and how the run stands once they are written."""
 
@@ -65,18 +88,23 @@ class Portion:
         self.tip = tail.tip
         self.problem = ""
 
-    def rows(self) -> Iterator[Row]:
-        """The rows for `events`; what cannot be written ends them, and is told when the rest is durable."""
+    def rows(self, most: int, apart: Apart) -> Iterator[Row]:
+        """The rows for `events`, results of more than `most` bytes apart.
+
+        What cannot be written ends them, and is told when the rest is durable.
+        """
         run, tip, count = plain(self.tail.run), self.tail.tip, 0
         for event in self.events:
             try:
-                text, data = to_text(event)
+                text, data, texts = to_record(event, most)
             except Exception as error:
                 kind, seq = type(event).__name__, event.seq
                 self.problem = (
                     f"event {seq} ({kind}) of run {run!r} is no plain JSON: {type(error).__name__}: {error}"
                 )
                 break
+            if texts:
+                apart.add(texts)
             tip = next_tip(tip, data)
             count += 1
             yield run, event.seq, text, tip
@@ -97,8 +125,9 @@ class Portion:
 class Ledger:
     """The writer's side of the file; only the writer's thread calls it."""
 
-    def __init__(self, file: SqliteFile) -> None:
+    def __init__(self, file: SqliteFile, inline_bytes: int = INLINE_BYTES) -> None:
         self._file = file
+        self._inline_bytes = inline_bytes
         self._connection: sqlite3.Connection | None = None
         self.commits = 0
 
@@ -143,11 +172,14 @@ class Ledger:
         """One transaction. Few statements: each of them lets the event loop's thread in (see `writer.py`)."""
         connection = self._connection = self._connection or self._file.connect()
         most: int = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
-        chunks = _chunks(chain.from_iterable(p.rows() for p in portions), most // 4)
+        apart = Apart()
+        rows_of_all = (p.rows(self._inline_bytes, apart) for p in portions)
+        chunks = _chunks(chain.from_iterable(rows_of_all), most // 4, apart)
         first = next(chunks, [])  # encoded before the file is locked
         connection.execute("BEGIN IMMEDIATE")
         try:
             for rows in chain([first] if first else [], chunks):
+                apart.put(connection)
                 _put_events(connection, rows)
             lines = [p.row() for p in portions if p.line.events]
             for start in range(0, len(lines), most // 9):
@@ -191,14 +223,14 @@ def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> 
         raise _Stale
 
 
-def _chunks(rows: Iterable[Row], most: int) -> Iterator[list[Row]]:
-    """The rows in lists of at most `most`, or about a megabyte."""
+def _chunks(rows: Iterable[Row], most: int, apart: Apart) -> Iterator[list[Row]]:
+    """The rows in lists of at most `most`, or about a megabyte with what stands apart."""
     chunk: list[Row] = []
     size = 0
     for row in rows:
         chunk.append(row)
         size += len(row[2])
-        if len(chunk) >= most or size > _CHUNK_BYTES:
+        if len(chunk) >= most or size + apart.size > _CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0
     if chunk:

@@ -4,16 +4,33 @@
 
 Whoever changes, swaps, inserts or removes a text in the middle breaks the chain there. A chain can be recomputed by
 whoever holds the file: without a key it shows accidents, no more.
+
+A large result stands apart from the text of its event, once for all that are equal; the text holds its hash instead,
+under `apart`, so the chain covers it, and what is read by a hash is held against it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from hashlib import sha256
+from typing import Any, NamedTuple
 
 from .events import Event, decode, encode
 
-__all__ = ["first_tip", "from_text", "next_tip", "to_text"]
+__all__ = ["Record", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
+
+_MAY_BE_LARGE = ("value", "output", "args")
+"""Fields that hold what tools gave."""
+
+
+class Record(NamedTuple):
+    """An event as it is kept: its text, the same as UTF-8, and the large texts that stand apart, by hash."""
+
+    text: str
+    data: bytes
+    apart: dict[bytes, bytes]
+
 
 _plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
@@ -24,7 +41,26 @@ def to_text(event: Event) -> tuple[str, bytes]:
 
     A lone surrogate (half a character, as in file names that are no text) has no UTF-8: such a text is written in ASCII.
     """
-    document = encode(event)
+    return _written(encode(event))
+
+
+def to_record(event: Event, most: int) -> Record:
+    """The event with results of more than `most` bytes apart. Raises what `to_text` does."""
+    text, data = to_text(event)
+    if len(data) <= most:
+        return Record(text, data, {})
+    document, apart = encode(event), dict[bytes, bytes]()
+    for name in document.keys() & _MAY_BE_LARGE:
+        _, whole = _written(document[name])
+        if len(whole) > most:
+            key = hash_of(whole)
+            apart[key] = whole
+            document.setdefault("apart", {})[name] = key.hex()
+            del document[name]
+    return Record(*_written(document), apart) if apart else Record(text, data, apart)
+
+
+def _written(document: Any) -> tuple[str, bytes]:
     text = _plain(document)
     try:
         return text, text.encode()
@@ -33,9 +69,22 @@ def to_text(event: Event) -> tuple[str, bytes]:
         return text, text.encode()
 
 
-def from_text(data: bytes) -> Event:
-    """The inverse of `to_text`. Raises `ValueError`, `KeyError` or `TypeError` for what no event is."""
-    return decode(json.loads(data))
+def from_text(data: bytes, whole: Callable[[bytes], bytes] | None = None) -> Event:
+    """The inverse of `to_text` and `to_record`; `whole` gives what stands apart, by its hash.
+
+    Raises `ValueError`, `KeyError` or `TypeError` for what no event is.
+    """
+    document = json.loads(data)
+    for name, key in document.pop("apart", {}).items():
+        if whole is None:
+            raise ValueError("a part of it stands apart")
+        document[name] = json.loads(whole(bytes.fromhex(key)))
+    return decode(document)
+
+
+def hash_of(data: bytes) -> bytes:
+    """What a text that stands apart is called by."""
+    return sha256(data).digest()
 
 
 def first_tip(run: str) -> bytes:

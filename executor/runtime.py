@@ -39,10 +39,12 @@ from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
 from .journal import Log
+from .limits import Limiter
 from .mind import advance
 from .replanning import replan_request
 from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
+from .telling import Listen, Said
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
@@ -69,6 +71,8 @@ class Host(NamedTuple):
     hooks: Mapping[str, Hook] = {}
     decide: Decide | None = None
     watch: Callable[[Event], None] | None = None
+    listen: Listen | None = None
+    """Hears what tools say while they work."""
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
@@ -82,6 +86,8 @@ class Host(NamedTuple):
     """Hears the model's answers part by part."""
     child: Callable[[Call, State], Awaitable[Result]] | None = None
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
+    limiter: Limiter | None = None
+    """What all runs of an engine share; without it, a run keeps to the limits on its own."""
     safe: Safe | None = None
     """Where tools get their secrets from, and what takes them out of all that is written."""
 
@@ -102,8 +108,14 @@ class Runtime:
         self._log = log
         self._host = host
         self._clock, self._dice = host.clock, host.dice
-        self._guard = Guard(state.policies, expired=self._expired)
-        self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
+        limiter = host.limiter or Limiter(host.clock, host.dice)
+        self._guard = Guard(state.policies, limiter, expired=self._expired)
+        self._hands: Hands = host.hands or ToolHands(
+            state.policies,
+            self._guard,
+            late=self._came_late,
+            listen=self._heard if host.listen is not None else None,
+        )
         self._base = Context()
         self._tasks: TaskGroup | None = None
         self._over = anyio.Event()
@@ -159,6 +171,13 @@ class Runtime:
             _LOG.exception(
                 "`watch` raised at %s, so run %r goes on without it", type(event).__name__, self.state.run
             )
+
+    def _heard(self, said: Said) -> None:
+        """Pass on what a tool says, without secrets."""
+        assert self._host.listen is not None
+        if self._safe is not None and self._safe.scrubber and said.text:
+            said = said._replace(text=self._safe.scrubber.scrub_text(said.text))
+        self._host.listen(said)
 
     async def drive(self, commands: tuple[Command, ...]) -> None:
         """Obey these commands and all that follows, until the run closes or only people are waited for.
@@ -276,17 +295,19 @@ class Runtime:
                 await self._log.durable()
             if self._threaded:
                 await self._breathe()
+            self._guard.begin(call)
             begun = True
         except JournalError as error:
             self._fail(error)
             return
         finally:
             if not begun:
-                self._guard.leave(call.tool.name)
+                self._guard.leave(call)
                 if unbegun is not None:
                     self._settle(call, unbegun)
                 else:
                     self._settle_cancelled(call, begun=False)
+        result = None
         try:
             result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
@@ -298,7 +319,7 @@ class Runtime:
             await _let_through(error)
             result = self._broken(call, error)
         finally:
-            self._guard.leave(call.tool.name)
+            self._guard.leave(call, result)
         self._settle(call, result)
 
     async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:

@@ -4,6 +4,7 @@
     runs    run, opened_at, approval, epoch,     one line per run, kept up in the transaction that adds its events
             state, reason, goal, events, tip
     events  run, seq, body, hash                 one chain per run (see `records.py`)
+    blobs   hash, body                           large results, once for all events and runs that refer to them
 
 WAL with synchronous=FULL: a commit returns when its bytes are on the disk. WAL needs shared memory between processes,
 so a network file system is refused. Source: https://www.sqlite.org/wal.html, https://www.sqlite.org/howtocorrupt.html
@@ -23,7 +24,7 @@ from ..policies.errors import JournalError
 
 __all__ = ["SqliteFile", "network_mount"]
 
-VERSION = 1
+VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -34,6 +35,9 @@ CREATE TABLE events (
     run TEXT NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
 """
+
+_BLOBS = "CREATE TABLE blobs (hash BLOB PRIMARY KEY, body BLOB NOT NULL)"
+"""New with version 2; a file of version 1 gets it when it is opened."""
 
 _SETTINGS = (
     "PRAGMA synchronous = FULL",
@@ -199,19 +203,37 @@ class SqliteFile:
                     f"{self.path} is on a file system without shared memory; put it on a local disk"
                 )
             self._make_tables(connection)
-        found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-        version = found[0] if found else "unknown"
+        version = self._version(connection)
+        if version == "1":
+            self._upgrade(connection)
+            version = self._version(connection)
         if version != str(VERSION):
             raise JournalError(
                 f"the journal {self.path} was written by a newer foreplan (schema {version}, this one reads {VERSION}); "
                 "upgrade foreplan, or name another file"
             )
 
+    def _version(self, connection: sqlite3.Connection) -> str:
+        found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+        return str(found[0]) if found else "unknown"
+
+    def _upgrade(self, connection: sqlite3.Connection) -> None:
+        """From version 1 to 2; an older foreplan does not open the file any more."""
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if self._version(connection) == "1":
+                connection.execute(_BLOBS)
+                connection.execute("UPDATE meta SET value = '2' WHERE name = 'schema'")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
             if not self._tables(connection):
-                for statement in _SCHEMA.split(";"):
+                for statement in [*_SCHEMA.split(";"), _BLOBS]:
                     connection.execute(statement)
                 connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(VERSION),))
             connection.execute("COMMIT")

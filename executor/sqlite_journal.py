@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -24,9 +24,9 @@ from typing import Any
 from ..policies.errors import JournalError, UnknownRun
 from .events import Event
 from .journal import RunLine, spent, unknown
-from .ledger import LINE, Entry, Ledger, Tail, plain
+from .ledger import INLINE_BYTES, LINE, Entry, Ledger, Tail, plain
 from .locks import Locks
-from .records import first_tip, from_text, next_tip
+from .records import first_tip, from_text, hash_of, next_tip
 from .sqlite_file import SqliteFile
 from .writer import Batch, Writer
 
@@ -42,18 +42,24 @@ _FORKED = "this journal was opened before the process forked; open it again in t
 class SqliteJournal:
     """Runs in one SQLite file, made with mode 0600 where there is none. A context manager.
 
-    `existing`: refuse to make a file. `patience`: seconds to wait while another program writes to it.
+    `existing`: refuse to make a file. `patience`: seconds to wait while another program writes to it. `inline_bytes`:
+    larger results are kept once, by their hash, however many events hold them.
     Raises `JournalError`, also for links, network file systems and files of something else. A fork needs its own.
     """
 
     _closed = True  # until it is open
 
     def __init__(
-        self, path: str | os.PathLike[str], *, existing: bool = False, patience: float = 10.0
+        self,
+        path: str | os.PathLike[str],
+        *,
+        existing: bool = False,
+        patience: float = 10.0,
+        inline_bytes: int = INLINE_BYTES,
     ) -> None:
         self._file = SqliteFile(path, existing=existing, patience=patience)
         self._locks = Locks(self.path.with_name(self.path.name + "-locks"))
-        self._ledger = Ledger(self._file)
+        self._ledger = Ledger(self._file, inline_bytes)
         self._writer: Writer[Entry] = Writer(self._ledger)
         with self._file.explained():
             self._connection = self._file.connect(check_same_thread=False)
@@ -104,7 +110,7 @@ class SqliteJournal:
         line = self._line(run)
         if line is None:
             raise self._unknown(run)
-        return (_read(run, seq, data) for seq, data, _ in self._texts(run, line.events))
+        return (_read(run, seq, data, self._whole) for seq, data, _ in self._texts(run, line.events))
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first."""
@@ -130,7 +136,7 @@ class SqliteJournal:
         end = first_tip(run)
         try:
             for seq, data, hash_ in self._texts(run, said):
-                _read(run, seq, data)
+                _read(run, seq, data, self._whole)
                 end = hash_
         except _Broken as broken:
             return str(broken)
@@ -239,6 +245,16 @@ class SqliteJournal:
                     break
         return rows
 
+    def _whole(self, key: bytes) -> bytes:
+        """A large result by its hash. Raises `ValueError` where it is not there or not what was written."""
+        rows = self._ask("SELECT body FROM blobs WHERE hash = ?", key)
+        if not rows:
+            raise ValueError("a large result that it refers to is missing")
+        data = bytes(rows[0][0])
+        if hash_of(data) != key:
+            raise ValueError("a large result that it refers to is not what was written: its hash differs")
+        return data
+
     def _unknown(self, run: str) -> UnknownRun:
         names = [name for (name,) in self._ask("SELECT run FROM runs ORDER BY rowid DESC LIMIT 2000")]
         return unknown(run, names)
@@ -327,9 +343,9 @@ class _Broken(JournalError):
     """The chain of a run does not hold."""
 
 
-def _read(run: str, seq: int, data: bytes) -> Event:
+def _read(run: str, seq: int, data: bytes, whole: Callable[[bytes], bytes]) -> Event:
     try:
-        event = from_text(data)
+        event = from_text(data, whole)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _Broken(
             f"event {seq} of run {run!r} cannot be read: {type(error).__name__}: {error}"

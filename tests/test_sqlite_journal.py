@@ -117,7 +117,7 @@ def another_database(path: Path) -> Path:
 
 def a_newer_schema(path: Path) -> Path:
     SqliteJournal(path).close()
-    change(path, "UPDATE meta SET value = '2'")
+    change(path, "UPDATE meta SET value = '3'")
     return path
 
 
@@ -141,7 +141,7 @@ def damaged(path: Path) -> Path:
         (a_pipe, "is no regular file"),
         (a_text, r"is no SQLite database; name another file \(SQLITE_NOTADB\)"),
         (another_database, "is the database of something else; name a file of its own"),
-        (a_newer_schema, "written by a newer foreplan .schema 2, this one reads 1.; upgrade foreplan"),
+        (a_newer_schema, "written by a newer foreplan .schema 3, this one reads 2.; upgrade foreplan"),
         (damaged, r"is damaged; keep a copy and restore it from a backup \(SQLITE_CORRUPT"),
     ],
 )
