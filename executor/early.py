@@ -12,24 +12,23 @@ other, journaled, counted.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
+from ..planner.findings import Report
 from ..planner.plan import Plan, Step
 from ..policies.canonical import digest
 from ..policies.effect import Effect
 from ..policies.expressions import EvaluationError, ExpressionError, compile_template
 from ..policies.policies import Policies
+from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .events import Outcome
 from .hands import Result
 from .run import Run
 from .state import Call
-
-if TYPE_CHECKING:
-    from .engine import Engine
 
 __all__ = ["EGRESS", "Early"]
 
@@ -37,6 +36,17 @@ EGRESS = "egress"
 """The tag of a tool that sends its arguments out to where somebody may read them: never called early."""
 _ONLY = frozenset({"id", "tool", "args", "on_failure"})
 _INPUTS = frozenset({"inputs"})
+
+
+class Runs(Protocol):
+    """What early calls are made with: an engine."""
+
+    registry: Registry
+    policies: Policies
+
+    def check(self, plan: Plan, /) -> Report: ...
+
+    async def run(self, plan: Plan, /, *, run_id: str | None = None) -> Run: ...
 
 
 class _Ahead:
@@ -51,9 +61,7 @@ class _Ahead:
 class Early:
     """The early calls of one run."""
 
-    def __init__(
-        self, engine: Engine, run_id: str, inputs: Mapping[str, Any] | None, tasks: TaskGroup
-    ) -> None:
+    def __init__(self, engine: Runs, run_id: str, inputs: Mapping[str, Any] | None, tasks: TaskGroup) -> None:
         self._engine = engine
         self._run = run_id
         self._inputs = dict(inputs or {})
