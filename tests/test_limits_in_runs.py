@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -88,9 +88,7 @@ class World:
         self.most: dict[str, int] = defaultdict(int)
 
     def tool(self, name: str, host: str) -> Tool:
-        return tool(self._called(name, host), name=name, effect="reads", host=host, timeout=20)
-
-    def _called(self, name: str, host: str) -> Callable[[int], Awaitable[int]]:
+        @tool(name=name, effect="reads", host=host, timeout=20)
         async def called(x: int) -> int:
             """Takes its time, fails now and then, and sometimes asks for rest."""
             for key in (name, host or "nowhere", "all"):
@@ -356,7 +354,6 @@ def test_a_place_that_a_thread_still_takes_is_not_given_away(backend: str) -> No
     run_virtual(backend, second)
     assert other == [], "the loop that called it is closed, but its thread still runs"
     release.set()
-    [thread.join(10) for thread in threading.enumerate() if thread.name == "foreplan-tool"]
     assert run_virtual(backend, lambda: engine.resume("second")).state == "done"
     assert quick(engine) == ({}, 0, 0, set())
 
