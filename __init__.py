@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
+    from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
     from .registry.tools import Tool, ToolContext, tool
 
     __version__: str
@@ -40,10 +41,12 @@ __all__ = [
     "Budget",
     "CannotPlan",
     "Effect",
+    "EmbeddingSearch",
     "Engine",
     "Failure",
     "ForeplanError",
     "FunctionPlanner",
+    "HybridSearch",
     "Kind",
     "Level",
     "Limits",
@@ -66,6 +69,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolFailure",
+    "WordSearch",
     "as_tool",
     "ask",
     "check",
@@ -99,6 +103,7 @@ _HOMES = {
     "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
+    "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
     "registry.tools": ("Tool", "ToolContext", "tool"),
 }
 """Module -> the public names that live in it: the same as the imports above, which only type checkers read."""
