@@ -25,27 +25,36 @@ if TYPE_CHECKING:
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
     from .policies.permissions import Level, Principal, Roles
-    from .policies.policies import Budget, Limits, Policies
+    from .policies.policies import Breaker, Budget, Limits, Policies, Rate, Rates
     from .policies.retry import Retry
+    from .policies.secrets import Secret
     from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
+    from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
     from .registry.tools import Tool, ToolContext, tool
+    from .registry.vaults import EnvironmentSecrets, KeyringSecrets, MappingSecrets
 
     __version__: str
 
 __all__ = [
     "Approval",
+    "Breaker",
     "Budget",
     "CannotPlan",
     "Effect",
+    "EmbeddingSearch",
     "Engine",
+    "EnvironmentSecrets",
     "Failure",
     "ForeplanError",
     "FunctionPlanner",
+    "HybridSearch",
+    "KeyringSecrets",
     "Kind",
     "Level",
     "Limits",
+    "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
     "Patch",
@@ -53,16 +62,20 @@ __all__ = [
     "PlanBuilder",
     "Policies",
     "Principal",
+    "Rate",
+    "Rates",
     "Registry",
     "Retry",
     "Roles",
     "Run",
+    "Secret",
     "SqliteJournal",
     "StaticPlanner",
     "Step",
     "Tool",
     "ToolContext",
     "ToolFailure",
+    "WordSearch",
     "as_tool",
     "ask",
     "check",
@@ -91,12 +104,15 @@ _HOMES = {
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
     "policies.permissions": ("Level", "Principal", "Roles"),
-    "policies.policies": ("Budget", "Limits", "Policies"),
+    "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
+    "policies.secrets": ("Secret",),
     "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
+    "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
     "registry.tools": ("Tool", "ToolContext", "tool"),
+    "registry.vaults": ("EnvironmentSecrets", "KeyringSecrets", "MappingSecrets"),
 }
 """Module -> the public names that live in it: the same as the imports above, which only type checkers read."""
 

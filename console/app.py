@@ -46,6 +46,13 @@ New = Annotated[str, typer.Argument(metavar="NEW", help="The plan as it is.")]
 ToolName = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="One tool, to see all that is declared of it.")
 ]
+Query = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[WORDS]", help='What to look for, after the word search: tools search "a refund".'
+    ),
+]
+Wanted = Annotated[int, typer.Option("-k", min=1, help="How many tools a search shows at most.")]
 
 Tools = Annotated[
     str,
@@ -402,12 +409,18 @@ def _cancel(
 def _tools(
     tools: Tools,
     name: ToolName = None,
+    words: Query = None,
+    k: Wanted = 10,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """List the tools, or show one."""
-    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.show_tools(s, tools, name))
+    """List the tools, show one, or search them."""
+    screen = Screen(json=json, quiet=quiet, traceback=traceback)
+    if words is not None:
+        _do(screen, lambda s: commands.search_tools(s, tools, name or "", words, k))
+    else:
+        _do(screen, lambda s: commands.show_tools(s, tools, name))
 
 
 @app.command("diff")

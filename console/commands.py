@@ -60,6 +60,7 @@ __all__ = [
     "review",
     "run",
     "runs",
+    "search_tools",
     "show",
     "show_diff",
     "show_tools",
@@ -293,7 +294,7 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
         approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
     with _Journal(setting.journal) as journal, View(screen) as view:
         desk = _desk(screen, view, consent.by)
-        engine = Engine(**loaded, journal=journal, watch=view.watch, decide=desk)
+        engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
             screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
         )
@@ -468,7 +469,9 @@ def resume(
         for event in journal.events(run_id):
             view.progress.take(event)
         desk = _desk(screen, view, by)
-        engine = Engine(**setting.loaded(), journal=journal, watch=view.watch, decide=desk)
+        engine = Engine(
+            **setting.loaded(), journal=journal, watch=view.watch, listen=view.listen, decide=desk
+        )
         return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
 
 
@@ -529,6 +532,17 @@ def show_tools(screen: Screen, tools: str, name: str | None) -> Code:
     listed = [registry[name]] if name is not None else list(registry)
     screen.document({"tools": [tool.contract() for tool in listed]})
     screen.show(render.tool_page(listed[0]) if name is not None else render.tools(listed), important=True)
+    return Code.DONE
+
+
+def search_tools(screen: Screen, tools: str, word: str, query: str, k: int) -> Code:
+    """The tools that fit some words best, the best first."""
+    if word != "search":
+        said = f"tools takes one name; to look for tools: foreplan tools search {shlex.quote(plain(query))}"
+        raise BadInput(said)
+    found = load_registry(tools).search(query, k)
+    screen.document({"tools": [tool.contract() for tool in found]})
+    screen.show(render.tools(found) if found else Text("no tool fits these words"), important=True)
     return Code.DONE
 
 

@@ -19,6 +19,7 @@ from ..executor.run import Run, StepResult
 from ..planner.plan import Step
 from ..planner.reviewing import spell
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.policies import Budget
 from ..policies.text import count
 from .lines import (
     NAME,
@@ -91,6 +92,7 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
         parts.append(block(run.message, limit=2000))
     parts += _titled("Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None)
     parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)
+    parts += _titled("Budget", columns([*_bounds(run)]) if run.budget != Budget() else None)
     parts += _titled("Questions", questions(run.waiting, limit) if run.waiting else None)
     parts += _titled("Output", _output(run, limit) if run.output is not None else None)
     return stacked(*parts)
@@ -111,11 +113,39 @@ def _verdict(run: Run, took: float | None) -> Text:
     if took is not None:
         facts.append(seconds(took))
     facts.append(count(run.tool_calls, "call"))
+    if run.used.model_calls:
+        facts.append(count(run.used.model_calls, "model call"))
+    if run.used.tokens:
+        facts.append(count(run.used.tokens, "token"))
+    if run.used.cost:
+        facts.append(f"cost {run.used.cost:g}")
     if run.replans:
         facts.append(count(run.replans, "re-plan"))
     if run.parent:
         facts.append(line(f"part of run {run.parent}"))
     return joined(facts)
+
+
+def _bounds(run: Run) -> Iterator[list[RenderableType]]:
+    """What is used of each bound, and what is left."""
+    budget, used, left = run.budget, run.used.to_json(), run.left.to_json()
+    for name, most in budget.model_dump(exclude={"tools"}, exclude_none=True).items():
+        yield _bound(name.replace("_", " "), used[name], most, left[name])
+    for name, most in budget.tools.items():
+        yield _bound(f"calls of {name}", used["tools"].get(name, 0), most, left["tools"][name])
+
+
+def _bound(name: str, used: float, most: float, left: float) -> list[RenderableType]:
+    style = "bold yellow" if left <= 0 else "dim"
+    return [
+        line(name, "dim", NAME),
+        line(f"{_round(used)} of {_round(most)}"),
+        Text(f"{_round(left)} left", style),
+    ]
+
+
+def _round(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.6g}"
 
 
 def _titled(title: str, part: RenderableType | None) -> list[RenderableType]:

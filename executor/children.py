@@ -15,6 +15,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
+from ..planner.subplans import Subplan
 from ..policies.errors import BadInput, JournalError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.policies import Policies
@@ -25,7 +26,7 @@ from .run import Run
 from .runtime import Answer, answer_to
 from .state import Call, State
 
-__all__ = ["answers_for", "child_id", "child_policies", "end_of_child", "is_child", "parent_of"]
+__all__ = ["answers_for", "child_id", "child_policies", "end_of_child", "hosts_of", "is_child", "parent_of"]
 
 _TOLD = 10
 _DIGITS = 12
@@ -50,11 +51,28 @@ def is_child(run: str, of: str) -> bool:
 
 def child_policies(policies: Policies, call: Call, tools: Registry) -> Policies:
     """The rules of the caller, with the call's slice of the budget."""
-    limits = policies.limits
-    most = {name: n for name, n in limits.tool.items() if name in tools}
-    return policies.model_copy(
-        update={"budget": call.budget, "limits": limits.model_copy(update={"tool": most})}
+    limits, hosts = policies.limits, hosts_of(tools)
+    rates = limits.rates.model_copy(
+        update={
+            "tool": {name: rate for name, rate in limits.rates.tool.items() if name in tools},
+            "host": {name: rate for name, rate in limits.rates.host.items() if name.lower() in hosts},
+        }
     )
+    most = {
+        "tool": {name: n for name, n in limits.tool.items() if name in tools},
+        "host": {name: n for name, n in limits.host.items() if name.lower() in hosts},
+        "rates": rates,
+    }
+    return policies.model_copy(update={"budget": call.budget, "limits": limits.model_copy(update=most)})
+
+
+def hosts_of(tools: Registry) -> frozenset[str]:
+    """The hosts, in lower case, that these tools and those of their sub-plans state."""
+    hosts = {tool.host.lower() for tool in tools if tool.host}
+    for tool in tools:
+        if isinstance(tool.function, Subplan):
+            hosts |= hosts_of(tool.function.tools)
+    return frozenset(hosts)
 
 
 def answers_for(state: State, call: Call) -> dict[str, Answer | str]:
@@ -63,7 +81,7 @@ def answers_for(state: State, call: Call) -> dict[str, Answer | str]:
     for id_, said in call.answers.items():
         with suppress(BadInput):
             if id_ in state.decisions:
-                answers[id_] = answer_to(state, state.decisions[id_], Answer(**said))
+                answers[id_] = answer_to(state, state.decisions[id_], Answer(**said), call.principal)
     return answers
 
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import anyio
@@ -22,16 +24,31 @@ from ..policies.classification import classify
 from ..policies.effect import Effect
 from ..policies.expressions import EvaluationError
 from ..policies.failures import Failure, Happened, Kind, ToolFailure
-from ..policies.policies import Policies
+from ..policies.pace import Rules, rules_for
+from ..policies.permissions import Principal
+from ..policies.policies import Policies, Rates
+from ..registry.attempt import Line
 from ..registry.schema import Schema, compile_schema
-from ..registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
+from ..registry.tools import Arguments, ArgumentsRefused, Tool, ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from .budget import add, is_amount
 from .events import Outcome, Path
+from .limits import Grant, Limiter
 from .state import Call
+from .telling import Listen, Teller
 from .threads import Job, Threads
 
-__all__ = ["Bound", "Guard", "Hands", "Result", "ToolHands", "cancelled", "failure_of"]
+__all__ = [
+    "Bound",
+    "Guard",
+    "Hands",
+    "Result",
+    "ToolHands",
+    "absorb_cancel",
+    "cancelled",
+    "failure_of",
+    "rules_of",
+]
 
 
 class Result(NamedTuple):
@@ -85,6 +102,7 @@ class Bound(NamedTuple):
     call: Call
     arguments: Arguments
     used: Tally
+    line: Line
 
 
 class Hands(Protocol):
@@ -95,14 +113,21 @@ class Hands(Protocol):
 
 
 class Guard:
-    """The stages between *admitted* and *started*.
+    """The stages between *admitted* and *started*, for one run.
 
-    The mind keeps to the caps by its own count; this one also counts threads that outlived their deadline, because
-    they still hold what the cap protects.
+    The mind keeps to the caps of a run by its own count; this one also counts threads that outlived their deadline,
+    because they still hold what the cap protects. What holds for all runs of an engine is the limiter's.
     """
 
-    def __init__(self, policies: Policies, *, expired: Callable[[], bool] = lambda: False) -> None:
-        self._limits = policies.limits
+    def __init__(
+        self, policies: Policies, limiter: Limiter, *, expired: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._policies = policies
+        self._limits = limits = policies.limits
+        self._limiter = limiter
+        self._ruled = bool(limits.host) or limits.breaker is not None or limits.rates != Rates()
+        self._rules: dict[str, Rules] = {}
+        self._grants: dict[Path, Grant] = {}
         self._expired = expired
         self._busy = 0
         self._busy_of: dict[str, int] = {}
@@ -110,25 +135,86 @@ class Guard:
         """Made by who waits: an event for each call that ends would cost more than the counting."""
 
     async def enter(self, call: Call) -> Failure | None:
-        """Take a slot; None means that the attempt may start. Each success needs one `leave`."""
+        """Wait for what bounds the call; None means that the attempt may start. Each success needs one `leave`.
+
+        Cancelled, or refused, it leaves nothing behind.
+        """
         if self._full(call.tool.name) and not await self._slot(call):
             message = (
                 f"no slot for {call.tool.name!r} came free: earlier calls are still running in their threads"
             )
             return Failure(Kind.TIMEOUT, "no_slot", message)
-        if self._expired():
+        self._hold(call.tool.name)
+        failure = None
+        if self._ruled or self._limiter.rests:
+            failure = await self._granted(call)
+        if failure is None and self._expired():
             message = "the approval of this run has expired, so no new call is begun; approve the plan again"
-            return Failure(Kind.PERMISSION, "approval_expired", message)
-        self.hold(call.tool.name)
+            failure = Failure(Kind.PERMISSION, "approval_expired", message)
+        if failure is not None:
+            self.leave(call)
+        return failure
+
+    def begin(self, call: Call) -> None:
+        """The attempt takes place now: from this moment on rates count it."""
+        if self._grants and (grant := self._grants.get(call.path)) is not None:
+            self._limiter.begin(grant)
+
+    def leave(self, call: Call, result: Result | None = None) -> None:
+        """Give back what the attempt held: it has ended, with this result, or was not begun after all."""
+        grant = self._grants.pop(call.path, None) if self._grants else None
+        if result is not None and call.tool.answered_by == "code":
+            asks = result.failure is not None and result.failure.retry_after is not None
+            if asks or self._ruled or self._limiter.rests:
+                rules = self._rules_of(call)
+                self._limiter.settled(rules, call.args, result.outcome, result.failure, grant)
+        if grant is not None:
+            self._limiter.leave(grant)
+        self._give_back(call.tool.name)
+
+    def keep(self, call: Call) -> None:
+        """The thread of an attempt goes on after its end: it keeps a slot until `late`."""
+        self._hold(call.tool.name)
+        if self._grants and (grant := self._grants.get(call.path)) is not None:
+            self._limiter.keep(grant)
+
+    def late(self, call: Call) -> None:
+        """A thread that was kept a slot for has ended."""
+        self._give_back(call.tool.name)
+
+    def watched(self, call: Call, function: Callable[[], Any]) -> Callable[[], Any]:
+        """The function, for a thread: it says itself when it ends where that frees a place of a host."""
+        grant = self._grants.get(call.path) if self._grants else None
+        if grant is None:
+            return function
+        return partial(_until_the_end, function, partial(self._limiter.thread_ended, grant))
+
+    def _rules_of(self, call: Call) -> Rules:
+        name = call.tool.name
+        if name not in self._rules:
+            self._rules[name] = rules_of(call.tool, call.principal, self._policies)
+        return self._rules[name]
+
+    async def _granted(self, call: Call) -> Failure | None:
+        rules = self._rules_of(call)
+        if rules.empty and not self._limiter.rests:
+            return None
+        try:
+            said = await self._limiter.enter(rules, call.args)
+        except BaseException:
+            self.leave(call)
+            raise
+        if isinstance(said, Failure):
+            return said
+        self._grants[call.path] = said
         return None
 
-    def hold(self, name: str) -> None:
+    def _hold(self, name: str) -> None:
         """Take one slot, whether there is room or not."""
         self._busy += 1
         self._busy_of[name] = self._busy_of.get(name, 0) + 1
 
-    def leave(self, name: str) -> None:
-        """Give a slot back: the call is over, or the thread that outlived it."""
+    def _give_back(self, name: str) -> None:
         self._busy -= 1
         self._busy_of[name] -= 1
         if self._freed is not None:
@@ -148,6 +234,19 @@ class Guard:
         return False
 
 
+def rules_of(tool: Tool, principal: Principal, policies: Policies) -> Rules:
+    """What bounds the calls of a tool, in a run under these policies."""
+    direct = tool.answered_by == "code"
+    return rules_for(tool.name, tool.host, principal.id, policies, direct=direct)
+
+
+def _until_the_end(function: Callable[[], Any], ended: Callable[[], None]) -> Any:
+    try:
+        return function()
+    finally:
+        ended()
+
+
 class ToolHands:
     """Calls the tool itself: async ones in place, sync ones in a daemon thread."""
 
@@ -158,11 +257,13 @@ class ToolHands:
         *,
         threads: Threads | None = None,
         late: Callable[[Call, Result], None] | None = None,
+        listen: Listen | None = None,
     ) -> None:
         self._policies = policies
         self._guard = guard
         self._threads = threads or Threads()
         self._late = late
+        self._listen = listen
         self.cut: dict[Path, dict[str, float]] = {}
         """What attempts had counted that were cancelled from outside, until the runtime has told it."""
         self.threaded = False
@@ -175,9 +276,10 @@ class ToolHands:
 
     def bind(self, call: Call) -> Bound | Failure:
         """The arguments as the tool's own types; where these refuse them, nothing is begun."""
-        used = Tally(call)
+        used, line = Tally(call), Line()
         try:
-            return Bound(call, call.tool.bind(call.args, _context(call, used), call.secrets), used)
+            context = self._context(call, used, line)
+            return Bound(call, call.tool.bind(call.args, context, call.secrets), used, line)
         except ArgumentsRefused as error:
             return failure_of(error, self._policies)
         except KeyboardInterrupt:
@@ -187,7 +289,10 @@ class ToolHands:
 
     async def make(self, bound: Bound) -> Result:
         """Make the attempt, under the tool's timeout."""
-        call, used = bound.call, bound.used
+        call, used, line = bound.call, bound.used, bound.line
+        if call.timeout is not None:
+            line.deadline = time.time() + call.timeout
+        teller = self._teller(call, line) if self._listen is not None else None
         job = None if call.tool.is_async else self._job(bound)
         scope = anyio.move_on_after(call.timeout)
         value, error = None, None
@@ -202,28 +307,51 @@ class ToolHands:
                 raise
             error = raised
         finally:
+            if teller is not None:
+                teller.over()
             if job is not None and job.abandoned:
-                self._guard.hold(
-                    call.tool.name
-                )  # until the thread ends; the caller gives back the call's own
+                line.cut = True
+                self._guard.keep(call)  # until the thread ends; the caller gives back the call's own
         try:
             if scope.cancel_called and (scope.cancelled_caught or error is not None):
                 ended = _ended(call, _timed_out(call, still_running=job is not None))
             else:
-                await _absorb_cancel()
+                await absorb_cancel()
                 ended = self._raised(call, error) if error is not None else self._returned(call, value)
         finally:
             _let_go(error)
             del error, job
         return ended._replace(usage=dict(used.counted)) if used.counted else ended
 
+    def _context(self, call: Call, used: Tally, line: Line) -> ToolContext:
+        return ToolContext(
+            run_id=call.run,
+            path=call.path,
+            attempt=call.attempt,
+            idempotency_key=call.key,
+            principal=call.principal,
+            timeout=call.timeout,
+            model_calls=call.budget.model_calls,
+            count=used.count,
+            tool=call.tool.name,
+            attempts_left=max(0, self._policies.retry.attempts - call.attempt),
+            line=line,
+        )
+
+    def _teller(self, call: Call, line: Line) -> Teller:
+        assert self._listen is not None
+        teller = Teller(self._listen, (call.run, call.path, call.tool.name, call.attempt))
+        line.tell = teller.tell
+        return teller
+
     def _job(self, bound: Bound) -> Job:
         self.threaded = True
-        return Job(lambda: _invoked(bound), lambda job: self._came_late(bound.call, job))
+        function = self._guard.watched(bound.call, partial(_invoked, bound))
+        return Job(function, lambda job: self._came_late(bound.call, job))
 
     def _came_late(self, call: Call, job: Job) -> None:
         """The thread of an attempt that was given up came to its end after all."""
-        self._guard.leave(call.tool.name)
+        self._guard.late(call)
         if self._late is not None:
             ended = self._returned(call, job.value) if job.error is None else self._raised(call, job.error)
             self._late(call, ended)
@@ -338,19 +466,6 @@ def _asked_for(call: Call) -> Schema | None:
     return None if document is None else compile_schema(document, closed=True)
 
 
-def _context(call: Call, used: Tally) -> ToolContext:
-    return ToolContext(
-        run_id=call.run,
-        path=call.path,
-        attempt=call.attempt,
-        idempotency_key=call.key,
-        principal=call.principal,
-        timeout=call.timeout,
-        model_calls=call.budget.model_calls,
-        count=used.count,
-    )
-
-
 def _ended(call: Call, failure: Failure) -> Result:
     """A failed attempt; of a tool that acts and may have acted, the outcome is unknown."""
     unknown = call.tool.effect is Effect.ACTS and failure.happened is Happened.MAYBE
@@ -406,7 +521,7 @@ def cancelled() -> bool:
     return anyio.current_effective_deadline() == -math.inf
 
 
-async def _absorb_cancel() -> None:
+async def absorb_cancel() -> None:
     """Take back what a tool did to its own asyncio task with `cancel()`: the task is ours."""
     try:
         task = asyncio.current_task()

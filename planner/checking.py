@@ -29,8 +29,8 @@ from ..registry.registry import Registry
 from ..registry.schema import Problem, Schema, compile_schema
 from ..registry.tools import Tool
 from .approvals import tools_of, why_needed
-from .counts import Counts
 from .documents import CAPS, MAX_STEPS
+from .estimates import over_budget
 from .findings import Finding, Report, pointer_to, quoted, split_pointer
 from .folding import Known
 from .graph import shorten_path
@@ -62,7 +62,11 @@ def check_study(study: Study) -> Report:
     found, known, policies = [*study.findings], Known(study), study.policies
     for rule in _RULES:
         found += rule(study)
-    found += [*_constants(study, known), *_approval(study, policies), *_budget(study, policies, known)]
+    found += [
+        *_constants(study, known),
+        *_approval(study, policies),
+        *over_budget(study, policies.budget, known),
+    ]
     return Report(tuple(sorted(found, key=_place)), digest(study.plan.to_json()))
 
 
@@ -764,50 +768,6 @@ def _approval(study: Study, policies: Policies) -> Findings:
     if reasons:
         more = f", and {len(reasons) - 3} more" if len(reasons) > 3 else ""
         yield finding("approval_needed", "", f"this plan needs an approval: {'; '.join(reasons[:3])}{more}")
-
-
-def _asks_a_person(tool: Tool | None) -> bool:
-    """Whether a call of it is a question, which counts as no call."""
-    return tool is not None and tool.answered_by == "person"
-
-
-def _calls_inside(tool: Tool | None) -> int | None:
-    """How many calls a call of it makes at most besides itself; None where it is a plan without a bound."""
-    return tool.tool_calls if tool is not None else 0
-
-
-def _calls_to_undo(study: Study, step: Step) -> int | None:
-    """How many calls at most take one call of a step back."""
-    if step.undo is None:
-        return 0
-    inside = _calls_inside(study.registry.get(step.undo.tool))
-    return None if inside is None else 1 + inside
-
-
-def _budget(study: Study, policies: Policies, known: Known) -> Findings:
-    most = policies.budget.tool_calls
-    if most is None:
-        return
-    calls = Counts(study, known)
-    replaced = {site.step.replaces for site in study.sites}
-    counts = [
-        (calls.of(site), _calls_inside(study.tool(site.step)), _calls_to_undo(study, site.step))
-        for site in study.sites
-        if site.step.tool is not None
-        and site.id not in replaced
-        and not _asks_a_person(study.tool(site.step))
-    ]
-    least = sum(count.least for count, _, _ in counts)
-    bound: int | None = 0
-    for count, inside, back in counts:
-        if bound is not None:
-            unbounded = count.most is None or inside is None or back is None
-            bound = None if unbounded else bound + count.most * (1 + inside + back)  # type: ignore[operator]
-    if least > most:
-        yield finding("over_budget", "", f"the plan makes at least {least:,} calls, the budget is {most:,}")
-    elif bound is None or bound > most:
-        what = "a number of calls that is not known" if bound is None else f"up to {bound:,} calls"
-        yield finding("may_exceed_budget", "", f"the plan may make {what}, the budget is {most:,}")
 
 
 _RULES: tuple[Callable[[Study], Findings], ...] = (

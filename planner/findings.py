@@ -202,7 +202,9 @@ CODES: dict[str, CodeDoc] = {
     "approval_needed": CodeDoc(
         "info", "Someone must approve this plan before it runs.", "Review and approve it."
     ),
-    "over_budget": CodeDoc("error", "The plan needs more calls than the budget holds.", "Plan fewer calls."),
+    "over_budget": CodeDoc(
+        "error", "The plan needs more calls, or more of one tool, than the budget holds.", "Plan fewer calls."
+    ),
     "may_exceed_budget": CodeDoc(
         "warning", "The plan may need more calls than the budget holds.", "Bound `each`, or raise the budget."
     ),

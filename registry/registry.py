@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ParamSpec, TypeVar, overload
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused, UnknownTool
 from ..policies.permissions import Level, Principal, lacking
-from ..policies.text import nearest, shorten
+from ..policies.text import did_you_mean, nearest, shorten
 from .names import resolve_name
 from .tools import Tool, tool
+
+if TYPE_CHECKING:
+    from .search import Ranking, Search
 
 __all__ = ["Registry"]
 
@@ -19,7 +23,9 @@ R = TypeVar("R")
 
 
 class Registry:
-    """Tools by name, in the order they were added. `only`, `prefixed` and `|` give new registries.
+    """Tools by name, in the order they were added.
+
+    `only`, `permitted`, `prefixed`, `renamed` and `|` give new registries, so they go one after the other.
 
     `registry[name]` raises `UnknownTool` with the nearest names; `name in registry`, `len(registry)` and
     `for tool in registry` do what they say.
@@ -27,6 +33,7 @@ class Registry:
 
     def __init__(self, *tools: Tool) -> None:
         self._tools: dict[str, Tool] = {}
+        self._rankings: dict[Search | None, Ranking] = {}
         for each in tools:
             self.add(each)
 
@@ -52,6 +59,7 @@ class Registry:
                 "rename one, or use .prefixed()"
             )
         self._tools[new.name] = new
+        self._rankings.clear()
         return new
 
     @overload
@@ -104,37 +112,125 @@ class Registry:
         meant = resolve_name(name, visible.names)
         return nearest(name, visible.names) if meant is None else [meant]
 
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        principal: Principal | None = None,
+        max_level: Level | None = None,
+        search: Search | None = None,
+    ) -> list[Tool]:
+        """The tools that fit these words best, the best first, at most `k`; of a principal, those that it may call.
+
+        `search` is another way than by words (see `search.py`). The tools are read once for each, so the first
+        question takes longer than the others.
+        """
+        if not isinstance(query, str) or isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            said = f"search({shorten(repr(query), 40)}, k={shorten(repr(k), 20)})"
+            raise BadInput(f"a search takes text and how many tools are wanted (k, from 1), not {said}")
+        if principal is None and max_level is None:
+            return [hit.tool for hit in self._ranking(search).rank(query, k)]
+        visible = self.only(permitted=principal, max_level=max_level)
+        found = self._ranking(search).rank(query, len(self))
+        return [hit.tool for hit in found if hit.tool.name in visible][:k]
+
+    def _ranking(self, search: Search | None) -> Ranking:
+        if search not in self._rankings:
+            from .search import WordSearch
+
+            self._rankings[search] = (search or WordSearch()).over(list(self))
+        return self._rankings[search]
+
+    # -------------------------------------------------------------------------------------------------- narrowing
+
     def only(
         self,
         *,
         effect: Effect | str | Iterable[Effect | str] | None = None,
         names: Iterable[str] | None = None,
+        tags: Iterable[str] | None = None,
         permitted: Principal | None = None,
         max_level: Level | None = None,
     ) -> Registry:
-        """The tools that have one of these effects, one of these names, that the principal may call, of at most a level.
+        """The tools that have one of these effects, names and tags, that the principal may call, of at most a level.
 
-        Raises `UnknownTool` for a name that no tool has: a misspelt one must not silently leave a tool out.
+        Raises `UnknownTool` for a name that no tool has, and `BadInput` for such a tag or effect: a misspelt one must not
+        silently leave a tool out.
         """
         kept = list(self)
         if names is not None:
-            wanted = {self[name].name for name in ([names] if isinstance(names, str) else names)}
+            wanted = {self[name].name for name in _several(names)}
             kept = [each for each in kept if each.name in wanted]
         if effect is not None:
-            effects = {Effect(e) for e in ([effect] if isinstance(effect, str) else effect)}
+            effects = {_effect(said) for said in _several(effect)}
             kept = [each for each in kept if each.effect in effects]
+        if tags is not None:
+            chosen = self._tags(_several(tags))
+            kept = [each for each in kept if not chosen.isdisjoint(each.tags)]
         if permitted is not None:
             kept = [each for each in kept if not lacking(permitted, each.permissions)]
         if max_level is not None:
             kept = [each for each in kept if not each.level.above(max_level)]
         return Registry(*kept)
 
+    def _tags(self, tags: Iterable[str]) -> set[str]:
+        known = dict.fromkeys(tag for each in self for tag in each.tags)
+        chosen = set(tags)
+        for tag in sorted(chosen - known.keys()):
+            raise BadInput(f"no tool has the tag {shorten(repr(tag), 60)}{did_you_mean(tag, known)}")
+        return chosen
+
+    def permitted(self, who: Principal | Iterable[str]) -> Registry:
+        """The tools that a principal, or the holder of these permissions, may call: `permitted(["crm:*"])`.
+
+        What a principal's roles permit is among its permissions only after `Roles.grant`.
+        """
+        if isinstance(who, Principal):
+            return self.only(permitted=who)
+        return self.only(permitted=Principal(id="holder", permissions=tuple(_several(who))))
+
     def prefixed(self, prefix: str) -> Registry:
         """The same tools, each name with this before it: `crm.` makes `crm.find` of `find`."""
-        return Registry(*(each.renamed(prefix + each.name) for each in self))
+        return self.renamed(lambda name: prefix + name)
+
+    def renamed(self, names: Mapping[str, str] | Callable[[str], str]) -> Registry:
+        """The same tools under other names: `{"old": "new"}`, or a function of each name.
+
+        A tool that is the `undo` of another stays so under its new name. Raises `UnknownTool` for an old name that no
+        tool has, `ToolRefused` where two tools get one name.
+        """
+        if isinstance(names, Mapping):
+            given = {self[old].name: new for old, new in names.items()}
+            new_names = {name: given.get(name, name) for name in self.names}
+        else:
+            new_names = {name: names(name) for name in self.names}
+        return Registry(*(_renamed(each, new_names) for each in self))
 
     def __or__(self, other: object) -> Registry:
         """The tools of both. Raises `ToolRefused` where two different tools have one name."""
         if not isinstance(other, Registry):
             return NotImplemented
         return Registry(*self, *other)
+
+
+def _renamed(old: Tool, names: Mapping[str, str]) -> Tool:
+    name, undo = names[old.name], names.get(old.undo, old.undo)
+    new = old if name == old.name else old.renamed(name)
+    return new if undo == old.undo else dataclasses.replace(new, undo=undo)
+
+
+def _several(given: Iterable[str]) -> list[str]:
+    """One text is a list of one, not of its letters."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _effect(said: str) -> Effect:
+    try:
+        return Effect(said)
+    except ValueError:
+        known = [each.value for each in Effect]
+        guess = did_you_mean(str(said), known)
+        raise BadInput(
+            f"there is no effect {shorten(repr(said), 40)}; there are {', '.join(known)}{guess}"
+        ) from None

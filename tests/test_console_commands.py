@@ -168,6 +168,18 @@ def test_one_tool_is_shown_with_its_arguments(shell: Shell) -> None:
     assert (said.code, "The ledger." in said.out) == (0, True)
 
 
+def test_tools_are_searched_by_words(shell: Shell) -> None:
+    """The best first, at most k; as JSON the contracts; words after anything but `search` are a mistake."""
+    said = shell.here("tools", "search", "a refund", "-k", "1", *TOOLS)
+    assert [line.split()[0] for line in said.out.splitlines()] == ["refund"]
+    found = shell.here("tools", "search", "ledger", "--json", *TOOLS)
+    assert json.loads(found.out)["tools"][0]["name"] == "read_ledger"
+    nothing = shell.here("tools", "search", "quarks", *TOOLS)
+    assert (nothing.code, nothing.out.strip()) == (0, "no tool fits these words")
+    wrong = shell.here("tools", "serch", "a refund", *TOOLS)
+    assert (wrong.code, "foreplan tools search 'a refund'" in wrong.err) == (2, True)
+
+
 # ---------------------------------------------------------------------------------------------- running
 
 

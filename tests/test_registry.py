@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foreplan import Principal, Registry, Tool, tool
-from foreplan.policies.errors import ToolRefused, UnknownTool
+from foreplan.policies.errors import BadInput, ToolRefused, UnknownTool
 
 
 @tool(effect="reads")
@@ -104,7 +104,7 @@ def test_a_misspelt_name_does_not_silently_leave_a_tool_out() -> None:
     """A5: names in lists must exist."""
     with pytest.raises(UnknownTool, match="did you mean 'update'"):
         ALL.only(names=["updat"])
-    with pytest.raises(ValueError, match="readz"):
+    with pytest.raises(BadInput, match="no effect 'readz'; there are reads"):
         ALL.only(effect="readz")
 
 
