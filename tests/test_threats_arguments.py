@@ -460,11 +460,12 @@ def test_bombs_in_results_fail_their_call_alone() -> None:
 def test_evil_patterns_are_refused_wherever_a_schema_comes_in(pattern: str) -> None:
     """Threat 8: input and output of a tool, keys, a plan's inputs, the schema of an answer: at once, never at the call."""
     begun = time.process_time()
-    for schema in (
+    schemas: list[dict[str, Any]] = [
         {"pattern": pattern},
         {"patternProperties": {pattern: {}}},
         {"items": {"pattern": pattern}},
-    ):
+    ]
+    for schema in schemas:
         inside = {"type": "object", "properties": {"x": schema}}
         with pytest.raises((SchemaRefused, ToolRefused)):
             Tool.declare("t", input_schema=inside)
