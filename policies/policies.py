@@ -83,6 +83,8 @@ class Limits(Frozen):
     rates: Rates = Rates()
     breaker: Breaker | None = None
     result_bytes: int = Field(default=16 * 1024 * 1024, ge=1)
+    preview_bytes: int = Field(default=2000, ge=256)
+    """Bytes of JSON of one result that a planner may be shown; of a larger one it sees what it begins with."""
 
 
 class Policies(Frozen):
@@ -109,6 +111,8 @@ class Policies(Frozen):
     limits: Limits = Limits()
     fallback: bool = False
     """Whether a model may go on by itself where a plan does not get on; an approved plan must allow it too."""
+    start_early: bool = False
+    """Whether calls that only read may begin while the plan still arrives (`Engine.plan_and_run`)."""
     undo: bool = True
     """Whether a unit that fails (the plan, an item of a group) takes back what its steps say how to undo."""
     show_tool_text: bool = False
