@@ -374,6 +374,7 @@ def test_an_outcome_that_nobody_knows_stays_charged(backend: str) -> None:
     async def hang(n: int = 0) -> int:
         """Never answer."""
         await anyio.sleep_forever()
+        return n
 
     async def main() -> Run:
         asks = engine(Budget(tool_calls=2, cost=2), hang)
@@ -411,23 +412,27 @@ def test_more_questions_than_an_attempt_may_ask_are_refused(backend: str) -> Non
     assert (run.failures[0][1].code, run.used.model_calls) == ("model_calls", 0)
 
 
-@pytest.mark.anyio
+@both
 @pytest.mark.parametrize(
     "nonsense",
     [{"cost": -1}, {"cost": float("nan")}, {"model_calls": -3}, {"input_tokens": 1.5}, {"tokens": True}],
 )
-async def test_nobody_counts_backwards(nonsense: dict[str, Any]) -> None:
+def test_nobody_counts_backwards(backend: str, nonsense: dict[str, Any]) -> None:
     """What is no amount is a bug in the tool, and changes nothing."""
 
-    @tool(effect="reads")
-    async def odd(context: ToolContext, n: int = 0) -> int:
-        """Count nonsense."""
-        context.count(nonsense)
-        return n
+    async def main() -> None:
 
-    run = await Engine([odd], policies=rules(Budget())).run(plan_of(one("odd")))
-    assert (run.state, run.used.cost, run.used.model_calls, run.used.tokens) == ("failed", 0, 0, 0)
-    assert "count takes whole numbers" in run.failures[0][1].message
+        @tool(effect="reads")
+        async def odd(context: ToolContext, n: int = 0) -> int:
+            """Count nonsense."""
+            context.count(nonsense)
+            return n
+
+        run = await Engine([odd], policies=rules(Budget())).run(plan_of(one("odd")))
+        assert (run.state, run.used.cost, run.used.model_calls, run.used.tokens) == ("failed", 0, 0, 0)
+        assert "count takes whole numbers" in run.failures[0][1].message
+
+    run_virtual(backend, main)
 
 
 # ---------------------------------------------------------------------------------------------- sub-plans
@@ -549,38 +554,50 @@ BAD = '{"steps": [{"id": "x", "tool": "lok", "args": {}}]}'
 USAGE = {"input_tokens": 100, "output_tokens": 20, "cost": 0.5}
 
 
-@pytest.mark.anyio
-async def test_making_the_plan_is_charged_to_the_run_that_runs_it_first() -> None:
+@both
+def test_making_the_plan_is_charged_to_the_run_that_runs_it_first(backend: str) -> None:
     """One ledger: repairs included, and not twice."""
-    asks = engine(
-        Budget(tokens=500),
-        planner=ModelPlanner(ScriptedModel([AIMessage(BAD, USAGE), AIMessage(GOOD, USAGE)])),
-    )
-    plan = await asks.plan("Look")
-    first, second = await asks.run(plan), await asks.run(plan)
-    assert (first.used.model_calls, first.used.tokens, first.used.cost) == (2, 240, 1)
-    assert (second.used.model_calls, second.used.tokens, second.used.cost) == (0, 0, 0)
-    assert (first.left.tokens, asks.show(first.id).used) == (260, first.used)
+
+    async def main() -> None:
+        asks = engine(
+            Budget(tokens=500),
+            planner=ModelPlanner(ScriptedModel([AIMessage(BAD, USAGE), AIMessage(GOOD, USAGE)])),
+        )
+        plan = await asks.plan("Look")
+        first, second = await asks.run(plan), await asks.run(plan)
+        assert (first.used.model_calls, first.used.tokens, first.used.cost) == (2, 240, 1)
+        assert (second.used.model_calls, second.used.tokens, second.used.cost) == (0, 0, 0)
+        assert (first.left.tokens, asks.show(first.id).used) == (260, first.used)
+
+    run_virtual(backend, main)
 
 
-@pytest.mark.anyio
+@both
 @pytest.mark.parametrize("budget", [Budget(model_calls=1), Budget(tokens=120), Budget(cost=0.5)])
-async def test_repairs_of_a_plan_are_within_the_budget(budget: Budget) -> None:
+def test_repairs_of_a_plan_are_within_the_budget(backend: str, budget: Budget) -> None:
     """After the first answer nothing is left: the findings are told, the model is not asked again."""
-    model = ScriptedModel([AIMessage(BAD, USAGE), AIMessage(GOOD, USAGE)])
-    with pytest.raises(CannotPlan, match=r"is used up, and no answer was a plan that checks: .*lok"):
-        await engine(budget, planner=ModelPlanner(model)).plan("Look")
-    assert len(model.requests) == 1
+
+    async def main() -> None:
+        model = ScriptedModel([AIMessage(BAD, USAGE), AIMessage(GOOD, USAGE)])
+        with pytest.raises(CannotPlan, match=r"is used up, and no answer was a plan that checks: .*lok"):
+            await engine(budget, planner=ModelPlanner(model)).plan("Look")
+        assert len(model.requests) == 1
+
+    run_virtual(backend, main)
 
 
-@pytest.mark.anyio
-async def test_rules_in_python_are_no_model_calls() -> None:
+@both
+def test_rules_in_python_are_no_model_calls(backend: str) -> None:
     """A fixed plan and a rule may be asked where no model may."""
-    rule = FunctionPlanner(replan=lambda request: {"add": [{"id": "z", "tool": "look", "replaces": "x"}]})
-    plan = await engine(Budget(model_calls=0), planner=StaticPlanner(plan_of(one("look")))).plan("Look")
-    assert (await engine(Budget(model_calls=0)).run(plan)).used.model_calls == 0
-    run = await engine(Budget(model_calls=0), planner=rule).run(plan_of(one("pay", args={"n": 13})))
-    assert (run.state, run.used.model_calls) == ("done", 0)
+
+    async def main() -> None:
+        rule = FunctionPlanner(replan=lambda request: {"add": [{"id": "z", "tool": "look", "replaces": "x"}]})
+        plan = await engine(Budget(model_calls=0), planner=StaticPlanner(plan_of(one("look")))).plan("Look")
+        assert (await engine(Budget(model_calls=0)).run(plan)).used.model_calls == 0
+        run = await engine(Budget(model_calls=0), planner=rule).run(plan_of(one("pay", args={"n": 13})))
+        assert (run.state, run.used.model_calls) == ("done", 0)
+
+    run_virtual(backend, main)
 
 
 class Mender:
@@ -601,24 +618,28 @@ class Mender:
         return Proposal(Patch.model_validate({"add": [step]}), "", USAGE)
 
 
-@pytest.mark.anyio
-async def test_a_re_plan_is_charged_and_told_what_is_left() -> None:
+@both
+def test_a_re_plan_is_charged_and_told_what_is_left(backend: str) -> None:
     """Every bound that there is; the patch that would fail again ends it within bounds."""
-    mender: Planner = Mender()
-    budget = Budget(tool_calls=9, tools={"pay": 5}, model_calls=3, tokens=1000, cost=2, seconds=60)
-    run = await engine(budget, planner=mender).run(plan_of(one("pay", args={"n": 13})))
-    told = mender.requests[0].remaining  # type: ignore[attr-defined]
-    assert {**told, "seconds": 0} == {
-        "replans": 1,
-        "tool_calls": 8,
-        "tools": {"pay": 4},
-        "model_calls": 2,
-        "tokens": 1000,
-        "cost": 1.9,
-        "seconds": 0,
-    }
-    assert (run.used.model_calls, run.used.tokens, run.used.cost) == (1, 120, 0.7)
-    assert run.state == "failed"
+
+    async def main() -> None:
+        mender: Planner = Mender()
+        budget = Budget(tool_calls=9, tools={"pay": 5}, model_calls=3, tokens=1000, cost=2, seconds=60)
+        run = await engine(budget, planner=mender).run(plan_of(one("pay", args={"n": 13})))
+        told = mender.requests[0].remaining  # type: ignore[attr-defined]
+        assert {**told, "seconds": 0} == {
+            "replans": 1,
+            "tool_calls": 8,
+            "tools": {"pay": 4},
+            "model_calls": 2,
+            "tokens": 1000,
+            "cost": 1.9,
+            "seconds": 0,
+        }
+        assert (run.used.model_calls, run.used.tokens, run.used.cost) == (1, 120, 0.7)
+        assert run.state == "failed"
+
+    run_virtual(backend, main)
 
 
 @both
@@ -643,14 +664,18 @@ def test_a_question_to_the_planner_that_was_lost_is_charged_once_more(backend: s
     assert "the budget of 1 model call is used up" in short.message
 
 
-@pytest.mark.anyio
+@both
 @pytest.mark.parametrize("budget", [Budget(tokens=130), Budget(model_calls=2), Budget(cost=0.9)])
-async def test_a_model_that_calls_tools_is_bounded_alike(budget: Budget) -> None:
+def test_a_model_that_calls_tools_is_bounded_alike(backend: str, budget: Budget) -> None:
     """Each round is a model call and counts its tokens and its cost."""
-    call = AIMessage("", USAGE, tool_calls=(ToolCall("c", "look", {}),))
-    model = ScriptedModel([call] * 9)
-    run = await engine(budget, react=React(model)).answer("Look around")
-    assert (out_of_budget(run), len(model.requests), run.used.tokens, run.used.cost) == (True, 2, 240, 1)
+
+    async def main() -> None:
+        call = AIMessage("", USAGE, tool_calls=(ToolCall("c", "look", {}),))
+        model = ScriptedModel([call] * 9)
+        run = await engine(budget, react=React(model)).answer("Look around")
+        assert (out_of_budget(run), len(model.requests), run.used.tokens, run.used.cost) == (True, 2, 240, 1)
+
+    run_virtual(backend, main)
 
 
 # ---------------------------------------------------------------------------------------------- what people see
