@@ -38,6 +38,7 @@ from .admission import interrupted, out_of_time
 from .asking import differs, digest_of, read_edit, rejected_before
 from .authorize import Authorize, refusal_of
 from .budget import plain_usage, seconds_left
+from .early import Early
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
@@ -87,6 +88,8 @@ class Host(NamedTuple):
     authorize: Authorize | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
+    early: Early | None = None
+    """Calls that have begun before the plan was whole."""
     window: Window | None = None
     """What of a long dialogue its model hears."""
     chunk: Callable[[AIMessageChunk], None] | None = None
@@ -347,7 +350,8 @@ class Runtime:
             if isinstance(secrets, Failure):
                 return _unbegun(secrets)
             call = call._replace(secrets=secrets)
-        perform = self._bound(call)
+        begun = self._host.early.answer_to(call) if self._host.early is not None else None
+        perform = begun or self._bound(call)
         if isinstance(perform, Failure):
             return _unbegun(perform)
         return Result(Outcome.CANCELLED, None, out_of_time()) if self._out_of_time() else perform

@@ -15,7 +15,7 @@ request itself and see all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -61,7 +61,7 @@ _WITHHELD: dict[Kind, tuple[str, str]] = {
 class PlanRequest:
     """A goal to be planned with these tools, which are the ones the principal may call.
 
-    `inputs` is the JSON Schema of the plan's inputs. `previous` and `findings` are set when an answer did not check
+    `arrived(step)` may be told each step, as a dict, while the answer still arrives. `inputs` is the JSON Schema of the plan's inputs. `previous` and `findings` are set when an answer did not check
     and is to be mended; a planner keeps nothing between two requests.
     """
 
@@ -71,6 +71,7 @@ class PlanRequest:
     previous: str = ""
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    arrived: Callable[[dict[str, Any]], None] | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -118,6 +118,8 @@ class Policies(Frozen):
     limits: Limits = Limits()
     fallback: bool = False
     """Whether a model may go on by itself where a plan does not get on; an approved plan must allow it too."""
+    start_early: bool = False
+    """Whether calls that only read may begin while the plan still arrives (`Engine.plan_and_run`)."""
     undo: bool = True
     """Whether a unit that fails (the plan, an item of a group) takes back what its steps say how to undo."""
     show_tool_text: bool = False
