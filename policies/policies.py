@@ -92,6 +92,8 @@ class Limits(Frozen):
     rates: Rates = Rates()
     breaker: Breaker | None = None
     result_bytes: int = Field(default=16 * 1024 * 1024, ge=1)
+    preview_bytes: int = Field(default=2000, ge=256)
+    """Bytes of JSON of one result that a planner may be shown; of a larger one it sees what it begins with."""
 
 
 class Policies(Frozen):
