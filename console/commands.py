@@ -294,7 +294,7 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
         approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
     with _Journal(setting.journal) as journal, View(screen) as view:
         desk = _desk(screen, view, consent.by)
-        engine = Engine(**loaded, journal=journal, watch=view.watch, decide=desk)
+        engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
             screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
         )
@@ -469,7 +469,9 @@ def resume(
         for event in journal.events(run_id):
             view.progress.take(event)
         desk = _desk(screen, view, by)
-        engine = Engine(**setting.loaded(), journal=journal, watch=view.watch, decide=desk)
+        engine = Engine(
+            **setting.loaded(), journal=journal, watch=view.watch, listen=view.listen, decide=desk
+        )
         return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
 
 

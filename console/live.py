@@ -23,13 +23,14 @@ from rich.text import Text
 
 from ..executor import events as e
 from ..executor.events import Event, Outcome
+from ..executor.telling import Said
 from ..planner.plan import Plan, Step
 from ..policies.effect import Effect
 from ..policies.errors import ForeplanError
 from ..policies.expressions import compile_template
 from ..policies.policies import Policies
 from ..policies.retry import wait_before
-from ..policies.text import count
+from ..policies.text import count, shorten
 from .lines import NAME, Cell, joined, line, seconds
 from .screen import Screen
 
@@ -45,7 +46,18 @@ _BAR = 24
 class Tally:
     """One step: how many of its calls (of a group: its items) there are, are open, have ended, and how."""
 
-    __slots__ = ("_stops", "_whole", "ended", "fans_out", "inside", "open", "repeats", "retries", "total")
+    __slots__ = (
+        "_stops",
+        "_whole",
+        "ended",
+        "fans_out",
+        "inside",
+        "open",
+        "repeats",
+        "retries",
+        "said",
+        "total",
+    )
 
     def __init__(self, step: Step) -> None:
         self.fans_out = step.has("each") and (step.tool is not None or step.steps is not None)
@@ -54,6 +66,8 @@ class Tally:
         self.open: set[e.Path] = set()
         self.retries = 0
         self.ended: Counter[Outcome] = Counter()
+        self.said: Said | None = None
+        """The last that a tool said of a call that is open."""
         self.inside = 0
         """Of a group: steps inside it that have ended."""
         self._stops = step.on_failure == "stop"
@@ -78,6 +92,8 @@ class Tally:
     def end(self, path: e.Path, outcome: Outcome) -> None:
         """One item, the step as a whole, or a step inside it has ended."""
         self.open.discard(path)
+        if self.said is not None and self.said.path == path:
+            self.said = None
         if len(path) > 2 or (len(path) == 2 and isinstance(path[1], str)):
             self.inside += 1
             return
@@ -112,6 +128,12 @@ class Progress:
         self._steps: dict[str, Step] = {}
         self._scope: dict[str, Any] = {}
         self._wanted: frozenset[str] = frozenset()
+
+    def hear(self, said: Said) -> None:
+        """What a tool says of a call of this run; of one that has ended, nothing is kept."""
+        tally = self.tallies.get(str(said.path[0])) if said.run == self.run and said.path else None
+        if tally is not None and tally.under_way:
+            tally.said = said
 
     @property
     def settled(self) -> int:
@@ -354,6 +376,8 @@ def _row(id_: str, tally: Tally, width: int, ascii_only: bool) -> Text:
         ]
     elif tally.repeats and tally.done:
         parts += [f"{count(tally.done, 'call')}" + (f" of at most {tally.total:,}" if tally.total else "")]
+    if tally.said is not None:
+        parts += [Text("  "), Text(_report(tally.said), "dim")]
     if tally.inside:
         parts += [Text(f"  {count(tally.inside, 'step')} inside", "dim")]
     failed = tally.ended[Outcome.FAILED]
@@ -362,6 +386,13 @@ def _row(id_: str, tally: Tally, width: int, ascii_only: bool) -> Text:
     if tally.retries:
         parts += [Text(f"  {count(tally.retries, 'retry', 'retries')}", "yellow")]
     return Text.assemble(*parts)
+
+
+def _report(said: Said) -> str:
+    """`40%  pages`, with the item where the step has many."""
+    share = f"{said.fraction:.0%}" if said.fraction is not None else ""
+    item = said.step.partition("[")[1:]
+    return "  ".join(shorten(part, 60) for part in ("".join(item), share, said.text) if part)
 
 
 def _bar(tally: Tally, ascii_only: bool) -> Text:
@@ -389,6 +420,10 @@ class View:
         self._silent = screen.quiet
         self._next = 2.0
         self._wait = 2.0
+
+    def listen(self, said: Said) -> None:
+        """Take what a tool says while it works; it is drawn with its step, where steps are drawn."""
+        self.progress.hear(said)
 
     def watch(self, event: Event) -> None:
         """Take an event of the run."""

@@ -157,6 +157,7 @@ def open_account(state: State, event: e.RunOpened) -> None:
     state.called = dict.fromkeys(budget.tools, 0)
     state.unheld = Budget(model_calls=0) if budget.model_calls is not None else Budget()
     spent = event.spent or {}
+    state.tool_calls += _whole(spent, "tool_calls") or 0
     state.model_calls += _whole(spent, "model_calls") or 0
     state.tokens += _whole(spent, "tokens") or 0
     state.cost = exact(_number_in(spent, "cost") or 0)

@@ -23,6 +23,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,8 +52,10 @@ from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .admission import interrupted
+from .authorize import Authorize
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
+from .early import Early
 from .events import Event, Outcome
 from .hands import Hands, Result, rules_of
 from .journal import Journal, Log, MemoryJournal, RunLine
@@ -62,6 +65,7 @@ from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
 from .state import Call, Perform, State
+from .telling import Listen
 
 __all__ = ["Engine", "read_run"]
 
@@ -83,8 +87,10 @@ class Engine:
     tools: `answer` asks it, and where `policies.fallback` says so it takes over from a plan that does not get on, unless
     `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
-    people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
-    `secrets` gives tools the secrets that they name (default: environment variables).
+    people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
+    True before each attempt of a call begins. `secrets` gives tools the secrets that they name (default: environment
+    variables). `watch` sees every event; `listen(said)` hears what tools say while they work (`ToolContext.progress` and
+    `.note`).
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -110,10 +116,12 @@ class Engine:
         react: React | None = None,
         decide: Decide | None = None,
         watch: Callable[[Event], None] | None = None,
+        listen: Listen | None = None,
         secrets: Vault | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
+        authorize: Authorize | None = None,
     ) -> None:
         self.registry = Registry.of(registry)
         self.policies = Policies() if policies is None else policies
@@ -132,15 +140,18 @@ class Engine:
             "before_model": before_model,
             "after_model": after_model,
         }
-        _check_host(planner, hands, clock=clock, dice=dice, decide=decide, watch=watch, **hooks)
+        functions = {"decide": decide, "watch": watch, "listen": listen, "authorize": authorize, **hooks}
+        _check_host(planner, hands, clock=clock, dice=dice, **functions)
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
             decide=decide,
             watch=watch,
+            listen=listen,
             clock=clock,
             dice=dice,
             hands=hands,
+            authorize=authorize,
             model=react.model if react is not None else None,
             window=react.window if react is not None else None,
             limiter=Limiter(clock, dice),
@@ -164,6 +175,53 @@ class Engine:
         charged to the run that runs the plan first. Raises `CannotPlan`, `PlanUnreadable`, `CheckFailed` (the last
         answer's findings), `BadInput` where there is no planner or it gives no answer in time.
         """
+        return await self._plan(goal, inputs)
+
+    async def plan_and_run(
+        self,
+        goal: str,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+    ) -> Run:
+        """Plan and run in one go, for plans that need no approval. `schema` is that of the `inputs`.
+
+        With `policies.start_early`, calls that only read begin while the plan still arrives. Raises what `plan` and
+        `run` raise; `NotApproved` with the `plan` where it needs an approval.
+        """
+        run_id = run_id or _new_id(self._host.clock())
+        if not self.policies.start_early:
+            return await self.run(await self._plan(goal, schema), inputs=inputs, run_id=run_id)
+        try:
+            async with anyio.create_task_group() as tasks:
+                early = Early(self, run_id, inputs, tasks)
+                plan = await self._plan(goal, schema, early.begin)
+                run = await self._run_after(early, plan, inputs, run_id)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            cause = _cause(group)
+            if cause is None:
+                raise
+            raise cause from None
+        return run
+
+    async def _run_after(
+        self, early: Early, plan: Plan, inputs: Mapping[str, Any] | None, run_id: str
+    ) -> Run:
+        """Run a plan of which some calls have begun; those that it does not hold are charged to it all the same."""
+        spent = self._spent.get(plan.digest, Used())
+        self._spent[plan.digest] = spent._replace(tool_calls=spent.tool_calls + early.discarded_by(plan))
+        other = copy.copy(self)
+        other._host = self._host._replace(early=early)
+        return await other.run(plan, inputs=inputs, run_id=run_id)
+
+    async def _plan(
+        self,
+        goal: str,
+        inputs: Mapping[str, Any] | None,
+        arrived: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Plan:
         planner = self._host.planner
         if planner is None:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
@@ -171,8 +229,9 @@ class Engine:
         self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(
             goal=goal,
-            tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
+            tools=self._callable(),
             inputs=dict(inputs) if inputs is not None else None,
+            arrived=arrived,
         )
         spent, problem = Used(), None
         for _ in range(self.policies.max_repairs + 1):
@@ -185,6 +244,10 @@ class Engine:
             request, problem = answer
         assert problem is not None
         raise problem
+
+    def _callable(self) -> Registry:
+        """The tools that may be called: all that planners, models and searches are shown."""
+        return self.registry.only(permitted=self.principal, max_level=self.policies.max_level)
 
     def _may_ask(self, planner: Planner, spent: Used, problem: Exception | None) -> None:
         """Raises `CannotPlan` where the budget allows no question (more) to the planner."""
@@ -311,7 +374,7 @@ class Engine:
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
-        spec = self._react.spec(self.registry.only(permitted=self.principal).names, messages_of(messages))
+        spec = self._react.spec(self._callable().names, messages_of(messages))
         await self._learn()
         self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))
@@ -499,7 +562,7 @@ class Engine:
             contracts={tool.name: tool.contract() for tool in self.registry if planner or tool.name in used},
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
-            hooks=tuple(self._host.hooks),
+            hooks=self._host.asked,
             spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
             planner_calls=_model_calls(self._host.planner),
             fallback=fallback,
@@ -519,7 +582,7 @@ class Engine:
         allowed = self.policies.fallback and (approval is None or approval.fallback)
         if self._react is None or not allowed:
             return None
-        permitted = self.registry.only(permitted=self.principal)
+        permitted = self._callable()
         reads = permitted.only(effect="reads").names if self.policies.approve != "always" else ()
         tools = {name for name in used if name in permitted} | set(reads)
         return self._react.spec(tools, (), answer=_form_of(plan))
@@ -530,7 +593,7 @@ class Engine:
         if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
-        changed = _changed(opened, self.registry, self.principal)
+        changed = _changed(opened, self.registry, self.principal, self._host)
         if changed:
             raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
         known = self.registry.only(
@@ -558,6 +621,7 @@ class Engine:
             clock=self._host.clock,
             dice=self._host.dice,
             hands=self._host.hands,
+            authorize=self._host.authorize,
         )
         child.principal = (
             call.principal
@@ -595,7 +659,7 @@ class Engine:
         self, runtime: Runtime, decisions: Mapping[str, Answer | str], seconds: float | None = None
     ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        answers = _answers(runtime.state, decisions)
+        answers = _answers(runtime.state, decisions, self.principal)
         runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds))
         _settle_lost(runtime)
         for id_, answer in answers.items():
@@ -717,26 +781,26 @@ def _model_calls(planner: Planner | None) -> int:
 
 def _spent_json(spent: Used) -> dict[str, Any] | None:
     """What making a plan has used, as the opening of a run says it."""
-    said = {"model_calls": spent.model_calls, "tokens": spent.tokens, "cost": spent.cost}
+    said = {
+        "tool_calls": spent.tool_calls,
+        "model_calls": spent.model_calls,
+        "tokens": spent.tokens,
+        "cost": spent.cost,
+    }
     return said if any(said.values()) else None
 
 
 def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> PlanRequest:
-    return PlanRequest(
-        goal=request.goal,
-        tools=request.tools,
-        inputs=request.inputs,
-        previous=text,
-        findings=findings,
-        notes=request.notes,
-    )
+    return replace(request, previous=text, findings=findings)
 
 
-def _changed(opened: e.RunOpened, registry: Registry, principal: Principal) -> list[str]:
+def _changed(opened: e.RunOpened, registry: Registry, principal: Principal, host: Host) -> list[str]:
     """What keeps a run from going on with these tools and this principal."""
     changed = []
     if principal.id != opened.principal.id:
         changed.append(f"it acts for {opened.principal.id!r}, not for {principal.id!r}")
+    if "authorize" in opened.hooks and host.authorize is None:
+        changed.append("it was opened with `authorize`, which this engine does not have")
     for name, contract in opened.contracts.items():
         if name not in registry:
             changed.append(f"tool {name!r} is not registered")
@@ -758,14 +822,14 @@ def _settle_lost(runtime: Runtime) -> None:
             runtime.write(e.CallSettled(*stamp, call.path, call.attempt, outcome, None, interrupted()))
 
 
-def _answers(state: State, decisions: Mapping[str, Answer | str]) -> dict[str, Answer]:
+def _answers(state: State, decisions: Mapping[str, Answer | str], principal: Principal) -> dict[str, Answer]:
     answers = {}
     for id_, said in decisions.items():
         asked = state.decisions.get(id_)
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
             raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
-        answers[id_] = answer_to(state, asked, said)
+        answers[id_] = answer_to(state, asked, said, principal)
     return answers
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -26,6 +27,7 @@ from ..policies.failures import Failure, Happened, Kind, ToolFailure
 from ..policies.pace import Rules, rules_for
 from ..policies.permissions import Principal
 from ..policies.policies import Policies, Rates
+from ..registry.attempt import Line
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import Arguments, ArgumentsRefused, Tool, ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
@@ -33,9 +35,20 @@ from .budget import add, is_amount
 from .events import Outcome, Path
 from .limits import Grant, Limiter
 from .state import Call
+from .telling import Listen, Teller
 from .threads import Job, Threads
 
-__all__ = ["Bound", "Guard", "Hands", "Result", "ToolHands", "cancelled", "failure_of", "rules_of"]
+__all__ = [
+    "Bound",
+    "Guard",
+    "Hands",
+    "Result",
+    "ToolHands",
+    "absorb_cancel",
+    "cancelled",
+    "failure_of",
+    "rules_of",
+]
 
 
 class Result(NamedTuple):
@@ -89,6 +102,7 @@ class Bound(NamedTuple):
     call: Call
     arguments: Arguments
     used: Tally
+    line: Line
 
 
 class Hands(Protocol):
@@ -243,11 +257,13 @@ class ToolHands:
         *,
         threads: Threads | None = None,
         late: Callable[[Call, Result], None] | None = None,
+        listen: Listen | None = None,
     ) -> None:
         self._policies = policies
         self._guard = guard
         self._threads = threads or Threads()
         self._late = late
+        self._listen = listen
         self.cut: dict[Path, dict[str, float]] = {}
         """What attempts had counted that were cancelled from outside, until the runtime has told it."""
         self.threaded = False
@@ -260,9 +276,10 @@ class ToolHands:
 
     def bind(self, call: Call) -> Bound | Failure:
         """The arguments as the tool's own types; where these refuse them, nothing is begun."""
-        used = Tally(call)
+        used, line = Tally(call), Line()
         try:
-            return Bound(call, call.tool.bind(call.args, _context(call, used), call.secrets), used)
+            context = self._context(call, used, line)
+            return Bound(call, call.tool.bind(call.args, context, call.secrets), used, line)
         except ArgumentsRefused as error:
             return failure_of(error, self._policies)
         except KeyboardInterrupt:
@@ -272,7 +289,10 @@ class ToolHands:
 
     async def make(self, bound: Bound) -> Result:
         """Make the attempt, under the tool's timeout."""
-        call, used = bound.call, bound.used
+        call, used, line = bound.call, bound.used, bound.line
+        if call.timeout is not None:
+            line.deadline = time.time() + call.timeout
+        teller = self._teller(call, line) if self._listen is not None else None
         job = None if call.tool.is_async else self._job(bound)
         scope = anyio.move_on_after(call.timeout)
         value, error = None, None
@@ -287,18 +307,42 @@ class ToolHands:
                 raise
             error = raised
         finally:
+            if teller is not None:
+                teller.over()
             if job is not None and job.abandoned:
+                line.cut = True
                 self._guard.keep(call)  # until the thread ends; the caller gives back the call's own
         try:
             if scope.cancel_called and (scope.cancelled_caught or error is not None):
                 ended = _ended(call, _timed_out(call, still_running=job is not None))
             else:
-                await _absorb_cancel()
+                await absorb_cancel()
                 ended = self._raised(call, error) if error is not None else self._returned(call, value)
         finally:
             _let_go(error)
             del error, job
         return ended._replace(usage=dict(used.counted)) if used.counted else ended
+
+    def _context(self, call: Call, used: Tally, line: Line) -> ToolContext:
+        return ToolContext(
+            run_id=call.run,
+            path=call.path,
+            attempt=call.attempt,
+            idempotency_key=call.key,
+            principal=call.principal,
+            timeout=call.timeout,
+            model_calls=call.budget.model_calls,
+            count=used.count,
+            tool=call.tool.name,
+            attempts_left=max(0, self._policies.retry.attempts - call.attempt),
+            line=line,
+        )
+
+    def _teller(self, call: Call, line: Line) -> Teller:
+        assert self._listen is not None
+        teller = Teller(self._listen, (call.run, call.path, call.tool.name, call.attempt))
+        line.tell = teller.tell
+        return teller
 
     def _job(self, bound: Bound) -> Job:
         self.threaded = True
@@ -422,19 +466,6 @@ def _asked_for(call: Call) -> Schema | None:
     return None if document is None else compile_schema(document, closed=True)
 
 
-def _context(call: Call, used: Tally) -> ToolContext:
-    return ToolContext(
-        run_id=call.run,
-        path=call.path,
-        attempt=call.attempt,
-        idempotency_key=call.key,
-        principal=call.principal,
-        timeout=call.timeout,
-        model_calls=call.budget.model_calls,
-        count=used.count,
-    )
-
-
 def _ended(call: Call, failure: Failure) -> Result:
     """A failed attempt; of a tool that acts and may have acted, the outcome is unknown."""
     unknown = call.tool.effect is Effect.ACTS and failure.happened is Happened.MAYBE
@@ -490,7 +521,7 @@ def cancelled() -> bool:
     return anyio.current_effective_deadline() == -math.inf
 
 
-async def _absorb_cancel() -> None:
+async def absorb_cancel() -> None:
     """Take back what a tool did to its own asyncio task with `cancel()`: the task is ours."""
     try:
         task = asyncio.current_task()

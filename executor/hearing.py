@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..planner.models.chat import ChatModel, ask_model, refuse_if_forbidden
-from ..planner.models.chunks import AIMessageChunk, stream_of
+from ..planner.models.chat import ChatModel, ask_model
+from ..planner.models.chunks import AIMessageChunk, ask_streaming
 from ..planner.models.history import Messages, messages_of
 from ..planner.models.messages import AIMessage, Message
 from ..planner.models.window import Window
@@ -49,20 +49,8 @@ async def hear(
     if listener is None:
         answer = await ask_model(model, messages, **options)
     else:
-        answer = await _streamed(model, messages, listener, options)
+        answer = await ask_streaming(model, messages, listener, **options)
     return {"message": to_plain(answer.to_json()), "usage": plain_usage(answer.usage)}
-
-
-async def _streamed(
-    model: ChatModel, messages: Sequence[Message], listener: Listener, options: Mapping[str, Any]
-) -> AIMessage:
-    refuse_if_forbidden(model)
-    whole = AIMessageChunk()
-    given = {name: value for name, value in options.items() if value is not None}
-    async for chunk in stream_of(model, messages, **given):
-        listener(chunk)
-        whole = whole + chunk
-    return whole.message()
 
 
 def hook_value(hook: str, said: Any) -> dict[str, Any] | None:

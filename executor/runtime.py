@@ -24,16 +24,21 @@ from ..planner.models.window import Window
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
+from ..planner.subplans import tools_inside
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.permissions import Principal
 from ..policies.secrets import Secret
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
-from ..registry.values import Unserialisable, to_plain
+from ..registry.values import Unserialisable, size_of, to_plain
 from . import events as e
 from .admission import interrupted, out_of_time
+from .asking import differs, digest_of, read_edit, rejected_before
+from .authorize import Authorize, refusal_of
 from .budget import plain_usage, seconds_left
+from .early import Early
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear, heard_in, hook_value
@@ -43,12 +48,18 @@ from .mind import advance
 from .replanning import replan_request
 from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
+from .telling import Listen, Said
+from .threads import Threads
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
 
 class Answer(NamedTuple):
-    """A person's answer to a decision: one of its `options`, who says so, a `value` with `accept`, a reason."""
+    """A person's answer to a decision: one of its `options`, who says so, a `value` with some, a reason.
+
+    The value of `accept` and `answer` is the result of the call; that of `edit` is `{"args": {...}}`, with all arguments
+    of the call, and `tool` where another is to be called.
+    """
 
     choice: str
     by: str = "someone"
@@ -69,11 +80,16 @@ class Host(NamedTuple):
     hooks: Mapping[str, Hook] = {}
     decide: Decide | None = None
     watch: Callable[[Event], None] | None = None
+    listen: Listen | None = None
+    """Hears what tools say while they work."""
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
+    authorize: Authorize | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
+    early: Early | None = None
+    """Calls that have begun before the plan was whole."""
     window: Window | None = None
     """What of a long dialogue its model hears."""
     chunk: Callable[[AIMessageChunk], None] | None = None
@@ -84,6 +100,11 @@ class Host(NamedTuple):
     """What all runs of an engine share; without it, a run keeps to the limits on its own."""
     safe: Safe | None = None
     """Where tools get their secrets from, and what takes them out of all that is written."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of the hooks that there are, for the opening of a run."""
+        return (*self.hooks, *(["authorize"] if self.authorize is not None else []))
 
 
 _LOG = logging.getLogger("foreplan")
@@ -104,7 +125,13 @@ class Runtime:
         self._clock, self._dice = host.clock, host.dice
         limiter = host.limiter or Limiter(host.clock, host.dice)
         self._guard = Guard(state.policies, limiter, expired=self._expired)
-        self._hands: Hands = host.hands or ToolHands(state.policies, self._guard, late=self._came_late)
+        self._hands: Hands = host.hands or ToolHands(
+            state.policies,
+            self._guard,
+            late=self._came_late,
+            listen=self._heard if host.listen is not None else None,
+        )
+        self._hook_threads = Threads()
         self._base = Context()
         self._tasks: TaskGroup | None = None
         self._over = anyio.Event()
@@ -160,6 +187,13 @@ class Runtime:
             _LOG.exception(
                 "`watch` raised at %s, so run %r goes on without it", type(event).__name__, self.state.run
             )
+
+    def _heard(self, said: Said) -> None:
+        """Pass on what a tool says, without secrets."""
+        assert self._host.listen is not None
+        if self._safe is not None and self._safe.scrubber and said.text:
+            said = said._replace(text=self._safe.scrubber.scrub_text(said.text))
+        self._host.listen(said)
 
     async def drive(self, commands: tuple[Command, ...]) -> None:
         """Obey these commands and all that follows, until the run closes or only people are waited for.
@@ -259,7 +293,7 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, secrets, bind, started, perform, settled. One terminal record, also on cancel."""
+        """One attempt: enter, authorize, secrets, bind, started, perform, settled. One terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
             self._settle(call, _unbegun(refusal))
@@ -305,13 +339,19 @@ class Runtime:
         self._settle(call, result)
 
     async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
-        """How the attempt is made, with its secrets in hand; or how it ends without having begun."""
+        """How the attempt is made, let by the host, with its secrets in hand; or how it ends without having begun."""
+        if self._host.authorize is not None:
+            seconds = self.state.policies.hook_timeout
+            refusal = await refusal_of(self._host.authorize, call, seconds, self._hook_threads)
+            if refusal is not None:
+                return _unbegun(refusal)
         if call.tool.secret_refs:
             secrets = await self._secrets(call)
             if isinstance(secrets, Failure):
                 return _unbegun(secrets)
             call = call._replace(secrets=secrets)
-        perform = self._bound(call)
+        begun = self._host.early.answer_to(call) if self._host.early is not None else None
+        perform = begun or self._bound(call)
         if isinstance(perform, Failure):
             return _unbegun(perform)
         return Result(Outcome.CANCELLED, None, out_of_time()) if self._out_of_time() else perform
@@ -535,8 +575,13 @@ def decision_made(id_: str, answer: Answer, stamp: tuple[int, float, float]) -> 
     return e.DecisionMade(*stamp, id_, answer.choice, answer.by, answer.value, answer.reason)
 
 
-def answer_to(state: State, asked: e.DecisionAsked, said: Answer | str) -> Answer:
-    """A person's answer, sound and plain. Raises `BadInput` where it is no option, or its value no result of the tool."""
+def answer_to(
+    state: State, asked: e.DecisionAsked, said: Answer | str, principal: Principal | None = None
+) -> Answer:
+    """A person's answer, sound and plain. Raises `BadInput` where it is no option, or what comes with it does not do.
+
+    `principal` is for whom the run is about to go on, if that is not yet in its journal.
+    """
     answer = Answer(said) if isinstance(said, str) else said
     if answer.choice not in asked.options:
         raise BadInput(
@@ -548,12 +593,43 @@ def answer_to(state: State, asked: e.DecisionAsked, said: Answer | str) -> Answe
         )
     except Unserialisable as error:
         raise BadInput(f"the answer to {asked.id!r} is no JSON: {error}") from None
+    most = state.policies.limits.result_bytes
+    if size_of(plain.value) > most:
+        raise BadInput(
+            f"the value of the answer to {asked.id!r} is over {most:,} bytes; give what is asked for"
+        )
     schema = _wanted(state, asked) if answer.choice in ("accept", "answer") else None
     problems = schema.problems(plain.value) if schema is not None else []
     if problems:
         said_so = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
         raise BadInput(f"the value of the answer to {asked.id!r} is not what is wanted: {said_so}")
+    if answer.choice in ("approve", "edit", "retry") and asked.path and "of" not in asked.question:
+        difference = differs(state.calls[asked.path], asked.question)
+        if difference:
+            raise BadInput(f"{difference}; reject it")
+    if answer.choice == "edit":
+        _check_edit(state, asked, plain.value, principal or state.principal)
     return plain
+
+
+def _check_edit(state: State, asked: e.DecisionAsked, value: Any, principal: Principal) -> None:
+    """Raises `BadInput` for an edit that would not be admitted."""
+    active = state.calls[asked.path]
+    tools = state.contracted
+    if "of" in asked.question:
+        inside = tools_inside(active.tool, asked.question["of"])
+        if inside is None:
+            return  # the run inside judges it
+        tools = {tool.name: tool for tool in inside}
+    try:
+        tool, admission = read_edit(value, asked.question["tool"], tools, principal, state.policies)
+    except BadInput as error:
+        raise BadInput(f"the edit of {asked.id!r} is refused: {error}") from None
+    failure = admission.failure
+    if failure is None and "of" not in asked.question:
+        failure = rejected_before(state, active.edited(tool, admission.args, digest_of(admission.args)))
+    if failure is not None:
+        raise BadInput(f"the edit of {asked.id!r} is refused: {failure.message}")
 
 
 def _wanted(state: State, asked: e.DecisionAsked) -> Schema | None:

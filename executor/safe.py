@@ -3,7 +3,7 @@
 before a run      every secret of its tools is asked for, so that the scrubber knows it before any tool can tell it
 each attempt      its secrets are asked for anew (they may have changed), after everything that can refuse the call
 each event        what tools, hooks, models and people said is scrubbed before it is written
-each log record   of the logger "foreplan" too
+each log record   of the logger "foreplan" and of those of tools too
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Safe:
         refs = refs_of(tools)
         if not refs:
             return
+        _filter_logs_of(tools)
         async with anyio.create_task_group() as tasks:
             for ref in refs:
                 tasks.start_soon(self._learn, ref)
@@ -202,6 +203,14 @@ class _Clean(logging.Filter):
 
 
 _CLEAN = _Clean()
+
+
+def _filter_logs_of(tools: Iterable[Tool]) -> None:
+    """What tools log by their `ToolContext` is scrubbed too; a filter holds for its own logger alone."""
+    for tool in tools:
+        logging.getLogger(f"foreplan.tool.{tool.name}").addFilter(_CLEAN)
+        if isinstance(tool.function, Subplan):
+            _filter_logs_of(tool.function.tools)
 
 
 def _filter_log(scrubber: Scrubber) -> None:

@@ -26,9 +26,10 @@ from ..policies.effect import Effect
 from ..policies.errors import SchemaRefused, ToolRefused
 from ..policies.expressions import Expression
 from ..policies.failures import ToolFailure
-from ..policies.permissions import ANYONE, Level, Principal
+from ..policies.permissions import Level
 from ..policies.secrets import Secret
 from ..policies.text import safe_text, shorten
+from .attempt import ToolContext
 from .options import (
     LONGEST_DESCRIPTION,
     OPTIONS,
@@ -62,41 +63,6 @@ AnsweredBy = Literal["code", "person", "plan"]
 ApprovalNeed: TypeAlias = "bool | Literal['each'] | Expression"
 """True: an approved plan covers the call where its arguments are literals; "each": every call is asked for; an
 expression over `args`: calls for which it does not give false are asked for."""
-
-
-def _unnoted(text: str) -> None:
-    """Where nobody listens, a note is lost."""
-
-
-def _uncounted(used: Mapping[str, float]) -> None:
-    """Where nobody counts, nothing is."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ToolContext:
-    """What the engine tells a tool about the call; a tool gets it by annotating a parameter with this type.
-
-    `idempotency_key` is the same for every attempt of one call, also after a resume: hand it to services that can
-    de-duplicate. `timeout` is what this attempt has, in seconds. `note` writes a line into the run. `model_calls` is
-    how many questions to a model it may ask (None: no bound); `count` adds to what it used, as
-    `{"model_calls": 1}` before a question and `{"input_tokens": 812, "output_tokens": 40, "cost": 0.003}` after it; a
-    `cost` replaces the one that the tool states.
-    """
-
-    run_id: str = ""
-    path: tuple[str | int, ...] = ()
-    attempt: int = 1
-    idempotency_key: str = ""
-    principal: Principal = ANYONE
-    timeout: float | None = None
-    note: Callable[[str], None] = _unnoted
-    model_calls: int | None = None
-    count: Callable[[Mapping[str, float]], None] = _uncounted
-
-    @property
-    def step(self) -> str:
-        """The step, with the items it runs for: `refund[3]`."""
-        return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)[1:]
 
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
