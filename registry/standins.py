@@ -117,7 +117,7 @@ def asking(tool: Tool) -> Tool:
 
 def found_in(answer: Any) -> Found[Any] | bool | None:
     """What the answer of an `asking` tool, as plain JSON, says."""
-    return Found(answer[0]) if isinstance(answer, list) else answer  # type: ignore[no-any-return]
+    return Found(answer[0]) if isinstance(answer, list) else answer
 
 
 def _verdict(name: str, said: object) -> Any:

@@ -23,6 +23,7 @@ from foreplan.executor.runtime import Answer
 from foreplan.planner.findings import CheckFailed
 from foreplan.policies.errors import ToolRefused
 from foreplan.policies.failures import Kind
+from foreplan.policies.secrets import Secret
 from foreplan.registry.vaults import MappingSecrets
 
 pytestmark = pytest.mark.anyio
@@ -112,11 +113,13 @@ async def test_secrets_and_approvals_are_left_alone() -> None:
     asked: list[str] = []
 
     class Asked(MappingSecrets):
-        def resolve(self, ref: str) -> str:
+        def resolve(self, ref: str) -> Secret:
             asked.append(ref)
-            return "long-enough-secret"
+            return super().resolve(ref)
 
-    engine = Engine([book, rooms, pay], policies=Policies(approve="always"), secrets=Asked({}))
+    engine = Engine(
+        [book, rooms, pay], policies=Policies(approve="always"), secrets=Asked({"HOTEL_TOKEN": "long-enough"})
+    )
     run = await engine.rehearse(PLAN, reads=True)
     assert asked == []
     assert run.waiting == ()
@@ -135,7 +138,7 @@ async def test_what_is_wrong_with_a_plan_stands_in_the_way_of_a_rehearsal_too() 
     plan = Plan.model_validate({"steps": [{"id": "t", "tool": "total"}]})
     with pytest.raises(CheckFailed):
         await Engine([total]).rehearse(plan)
-    run = await Engine([total], principal=Principal(id="ada", permissions=["crm:read"])).rehearse(plan)
+    run = await Engine([total], principal=Principal(id="ada", permissions=("crm:read",))).rehearse(plan)
     assert run.steps["t"].failure is not None
     assert run.steps["t"].failure.code == "invalid_result"
 
@@ -185,7 +188,7 @@ async def test_a_stand_in_may_be_async_and_take_the_context() -> None:
         return where
 
     async def declared_as_if(args: dict[str, Any], context: ToolContext) -> int:
-        return args["x"] + context.attempt
+        return int(args["x"]) + context.attempt
 
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
     put = Tool.declare("put", input_schema=schema, simulate=declared_as_if, effect=Effect.ACTS)
