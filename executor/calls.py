@@ -341,6 +341,8 @@ def started(state: State, event: e.CallStarted) -> None:
     """An attempt begins; of a tool that acts, that is remembered."""
     active = state.calls[event.path]
     active.started = active.begun = True
+    if state.bounded:
+        state.unstarted.discard(event.path)
     if active.tool.effect is Effect.ACTS:
         state.acted.setdefault((active.tool.name, active.args_digest), {})[active.path] = active.args
 

@@ -32,7 +32,7 @@ from ..policies.permissions import Principal
 from ..policies.secrets import Secret
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
-from ..registry.values import Unserialisable, to_plain
+from ..registry.values import Unserialisable, size_of, to_plain
 from . import events as e
 from .admission import interrupted, out_of_time
 from .asking import differs, digest_of, read_edit, rejected_before
@@ -597,6 +597,11 @@ def answer_to(
         )
     except Unserialisable as error:
         raise BadInput(f"the answer to {asked.id!r} is no JSON: {error}") from None
+    most = state.policies.limits.result_bytes
+    if size_of(plain.value) > most:
+        raise BadInput(
+            f"the value of the answer to {asked.id!r} is over {most:,} bytes; give what is asked for"
+        )
     schema = _wanted(state, asked) if answer.choice in ("accept", "answer") else None
     problems = schema.problems(plain.value) if schema is not None else []
     if problems:

@@ -484,6 +484,10 @@ class State:
         """What calls under way hold besides themselves; it is in the counts above."""
         self.unheld = Budget()
         """What a call may use that holds nothing."""
+        self.unstarted: set[Path] = set()
+        """Attempts that have reserved and not begun: what is refused until then gives all back."""
+        self.costing: set[Path] = set()
+        """Attempts under way of tools that state a cost: they may count less."""
         self.hungry: deque[Lane | Active] = deque()
         """Who waits for what others hold."""
         self.seen_using: set[tuple[str, str]] = set()
