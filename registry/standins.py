@@ -18,20 +18,17 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..policies.effect import Effect
-from ..policies.errors import ToolRefused
 from ..policies.failures import Happened, Kind, ToolFailure
-from ..policies.text import did_you_mean, shorten
+from ..policies.text import shorten
 from .attempt import ToolContext
 from .signatures import slot_of
+from .tools import Arguments, Tool
 from .values import Json
 
-if TYPE_CHECKING:
-    from .tools import Arguments, Tool
-
-__all__ = ["Found", "asking", "check_stand_in", "found_in", "not_simulated", "simulating"]
+__all__ = ["Found", "asking", "found_in", "not_simulated", "simulating"]
 
 V = TypeVar("V")
 
@@ -40,32 +37,6 @@ class Found(NamedTuple, Generic[V]):
     """What `reconcile` gives where the call took place: its result, which is read as the tool's own."""
 
     value: V
-
-
-def check_stand_in(
-    function: Callable[..., Any], what: str, name: str, arguments: Collection[str], secrets: Collection[str]
-) -> None:
-    """Raises `ToolRefused` where a stand-in does not take the arguments of the function, or needs others."""
-    slot = slot_of(function, name, ToolContext)
-    try:
-        parameters = inspect.signature(function).parameters
-    except ValueError as error:
-        raise ToolRefused(
-            f"{what} of tool {name!r} does not say what it takes; wrap it in a function"
-        ) from error
-    named = {n for n, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
-    open_ = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    for argument in arguments:
-        if argument not in named and not open_:
-            said = f"{what} of tool {name!r} must take {argument!r}, as its function does"
-            raise ToolRefused(said + did_you_mean(argument, named - {slot or ""}))
-    for parameter in parameters.values():
-        needed = parameter.default is parameter.empty and parameter.name in named
-        if needed and parameter.name not in {*arguments, *secrets, slot}:
-            guess = did_you_mean(parameter.name, arguments)
-            raise ToolRefused(
-                f"{what} of tool {name!r} needs {parameter.name!r}, which the tool does not have{guess}"
-            )
 
 
 def simulating(tool: Tool) -> Tool:

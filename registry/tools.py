@@ -30,6 +30,7 @@ from ..policies.permissions import Level
 from ..policies.secrets import Secret
 from ..policies.text import safe_text, shorten
 from .attempt import ToolContext
+from .likeness import check_stand_in
 from .options import (
     LONGEST_DESCRIPTION,
     OPTIONS,
@@ -45,7 +46,6 @@ from .options import (
 )
 from .schema import Schema, compile_schema
 from .signatures import ArgumentsRefused, check_refs, read_signature
-from .standins import check_stand_in
 from .values import Json, copy_plain
 
 P = ParamSpec("P")
