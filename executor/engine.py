@@ -768,6 +768,10 @@ def _check_names(policies: Policies, registry: Registry) -> None:
                 guess = did_you_mean(name, registry.names)
                 verb = "names" if where == "the budget" else "name"
                 raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
+    for tool in registry:
+        if tool.undo and tool.undo not in registry:
+            guess = did_you_mean(tool.undo, registry.names)
+            raise BadInput(f"{tool.name!r} is undone by {tool.undo!r}, which is not registered{guess}")
     hosts = hosts_of(registry)
     for name in [*limits.host, *limits.rates.host]:
         if name.lower() not in hosts:
