@@ -59,7 +59,14 @@ from foreplan.registry.vaults import MappingSecrets
 REFS = {"token": "CRM_TOKEN"}
 VAULT = MappingSecrets({"CRM_TOKEN": SECRET})
 GIVE_UP = {"cannot_plan": "enough"}
-Named = type("".join(filter(str.isalnum, SECRET)), (Exception,), {})
+Named = type(SECRET, (Exception,), {})
+
+
+class Response:
+    """What a response of an HTTP library looks like: the host in its address will be in small letters."""
+
+    status_code = 503
+    url = f"https://{SECRET.encode().hex()}.{SECRET[-16:]}.example"
 
 
 def everywhere(secret: str) -> dict[str, Any]:
@@ -89,7 +96,9 @@ def fetch(way: str, token: Secret) -> Any:
         case "named":
             raise Named(text)
         case "host":
-            raise ConnectionRefusedError(111, text, text)
+            error = ConnectionError(f"https://{text}.example")
+            error.response = Response()  # type: ignore[attr-defined]
+            raise error
         case _:
             return everywhere(text)
 
@@ -476,6 +485,7 @@ async def test_a_sub_plan_has_the_secrets_of_its_engine() -> None:
     outer = as_tool(inner, "inner", [fetch])
     run = await Engine([outer, careless], secrets=VAULT, journal=journal).run(_calling("inner"))
     events = [event for line in journal.runs() for event in journal.events(line.run)]
+    assert run["s"]["bytes"] == "dXNlcj[secret CRM_TOKEN]"
     assert len(journal.runs()) == 2
     assert found_in(told(events) + repr(run["s"])) == []
 
