@@ -111,6 +111,8 @@ class Engine:
         on_failure: Hook | None = None,
         on_replan: Hook | None = None,
         on_fallback: Hook | None = None,
+        before_call: Hook | None = None,
+        after_call: Hook | None = None,
         before_model: Hook | None = None,
         after_model: Hook | None = None,
         react: React | None = None,
@@ -137,6 +139,8 @@ class Engine:
             "on_failure": on_failure,
             "on_replan": on_replan,
             "on_fallback": on_fallback,
+            "before_call": before_call,
+            "after_call": after_call,
             "before_model": before_model,
             "after_model": after_model,
         }
@@ -622,6 +626,8 @@ class Engine:
             dice=self._host.dice,
             hands=self._host.hands,
             authorize=self._host.authorize,
+            before_call=self._host.hooks.get("before_call"),
+            after_call=self._host.hooks.get("after_call"),
         )
         child.principal = (
             call.principal
