@@ -406,7 +406,8 @@ def _attempts(registry: Registry, events: list[Event]) -> None:
                 assert event.path not in tools or event.path in allowed, event
                 tools[event.path] = event.tool
             case e.CallStarted(path=path):
-                assert path not in begun and path not in refused, event
+                assert path not in begun, event
+                assert path not in refused, event
                 last = ended.get(path)
                 acts = registry[tools[path]].effect is Effect.ACTS
                 assert last is None or path in allowed or _repeatable(last, acts), (last, event)
