@@ -377,7 +377,8 @@ class ToolHands:
             plain = to_plain(value)
         except Unserialisable as error:
             return _ended(
-                call, _bad_result("unserialisable_result", f"the result of {tool.name!r} is no JSON", str(error))
+                call,
+                _bad_result("unserialisable_result", f"the result of {tool.name!r} is no JSON", str(error)),
             )
         most = self._policies.limits.result_bytes
         if _may_exceed(plain, most) and size_of(plain) > most:
