@@ -67,7 +67,8 @@ def answer(question: DecisionAsked, choice: int) -> Answer:
     if failure.get("code") == "interrupted":
         return Answer("retry", "ada")
     place = sum(map(ord, path_text(question.path))) + choice
-    said = question.options[place % len(question.options)]
+    options = [option for option in question.options if option != "edit"]
+    said = options[place % len(options)]
     again = question.about != "unknown" or int(question.id.rpartition(":")[2]) < 3
     return Answer(said if again or said != "retry" else "fail", "ada", 3)
 
