@@ -231,8 +231,7 @@ def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
     if step.when is not None:
         yield f"only when {clipped(spell(step.when), VALUE)}", "dim"
     yield from _repeats(step)
-    if step.asks:
-        yield "a person is asked at each call", "yellow"
+    yield from _asks(step.asks, step.asks_when, "at each call")
     if step.secrets:
         yield f"uses the secret{_s(step.secrets)} {_names(step.secrets)}", "dim"
     if step.permissions:
@@ -249,6 +248,17 @@ def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
         yield f"each try {_bound(step.timeout)}", "dim"
 
 
+def _asks(asks: bool | None, rule: str | None, when: str) -> Iterator[tuple[str, str]]:
+    """Whether a person is asked, and by which rule of the tool."""
+    said = plain(rule, VALUE) if rule is not None else ""
+    if asks is None:
+        yield f"a person is asked {when} when {said}", "yellow"
+    elif asks:
+        yield f"a person is asked {when}" + (f", since {said}" if said else ""), "yellow"
+    elif said:
+        yield f"nobody is asked: it asks when {said}", "dim"
+
+
 def _repeats(step: Planned) -> Iterator[tuple[str, str]]:
     if step.until is None:
         return
@@ -263,8 +273,7 @@ def _taken_back(undo: TakenBack) -> Iterator[tuple[str, str]]:
     """The call that takes a step back: no call of the plan, but one that may happen."""
     effect = f" ({undo.effect.value})" if undo.effect is not None else ""
     yield f"undone by {plain(undo.tool, NAME)} {clipped(spell(undo.args), VALUE)}{effect}", "yellow"
-    if undo.asks:
-        yield "a person is asked before it is undone", "yellow"
+    yield from _asks(undo.asks, undo.asks_when, "before it is undone")
     if undo.secrets:
         yield f"undoing uses the secret{_s(undo.secrets)} {_names(undo.secrets)}", "dim"
     if undo.lacking:
@@ -451,7 +460,7 @@ def _rules(tool: Tool) -> Iterator[tuple[str, str]]:
     yield "permissions", ", ".join(tool.permissions) or "none"
     yield (
         "approval",
-        {True: "needed", False: "as the policy says", "each": "asked at each call"}[tool.requires_approval],
+        _need(tool),
     )
     limit = "as the policy says" if tool.timeout_unset else f"{tool.timeout:g} s" if tool.timeout else "none"
     yield "time limit", limit
@@ -459,6 +468,18 @@ def _rules(tool: Tool) -> Iterator[tuple[str, str]]:
         yield "secrets", ", ".join(f"{name} from {ref}" for name, ref in tool.secret_refs.items())
     if tool.version:
         yield "version", tool.version
+
+
+def _need(tool: Tool) -> str:
+    match tool.requires_approval:
+        case True:
+            return "needed"
+        case False:
+            return "as the policy says"
+        case "each":
+            return "asked at each call"
+        case rule:
+            return f"asked when {plain(rule.text, VALUE)}"
 
 
 def _first_line(text: str) -> str:

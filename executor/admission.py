@@ -19,7 +19,16 @@ from ..registry.schema import Problem
 from ..registry.tools import Tool, result_schema
 from .state import State
 
-__all__ = ["Admission", "admit", "admit_decoded", "interrupted", "out_of_time", "permission", "refused"]
+__all__ = [
+    "Admission",
+    "admit",
+    "admit_decoded",
+    "interrupted",
+    "judged",
+    "out_of_time",
+    "permission",
+    "refused",
+]
 
 _MISFIT = "invalid_arguments"
 
@@ -78,14 +87,16 @@ def flow(tool: Tool, args: dict[str, Any]) -> Failure | None:
 
 
 def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
-    """The stages before approval, in their order; None means that the call may be.
+    """The stages before approval, in their order; None means that the call may be."""
+    return _denied(state, tool) or fitting(tool, args)
 
-    The first is asked once per tool, and anew when the run is resumed.
-    """
+
+def _denied(state: State, tool: Tool) -> Failure | None:
+    """The first stage: asked once per tool, and anew when the run is resumed."""
     name = tool.name
     if name not in state.denied:
         state.denied[name] = permission(state.principal, state.policies, tool)
-    return state.denied[name] or fitting(tool, args)
+    return state.denied[name]
 
 
 def fitting(tool: Tool, args: dict[str, Any]) -> Failure | None:
@@ -103,13 +114,18 @@ class Admission(NamedTuple):
 
 def admit_decoded(state: State, tool: Tool, args: dict[str, Any]) -> Admission:
     """The same stages; arguments that do not fit are decoded once, where they hold JSON as text, and judged again."""
-    failure = admit(state, tool, args)
+    return judged(_denied(state, tool), tool, args)
+
+
+def judged(denied: Failure | None, tool: Tool, args: dict[str, Any]) -> Admission:
+    """The stages after the first, which gave `denied`."""
+    failure = denied or fitting(tool, args)
     if failure is None or failure.code != _MISFIT:
         return Admission(args, (), failure)
     decoded = decode(tool.input, args)
     if not decoded.places:
         return Admission(args, (), failure)
-    return Admission(decoded.value, decoded.places, admit(state, tool, decoded.value))
+    return Admission(decoded.value, decoded.places, fitting(tool, decoded.value))
 
 
 def refused(decision: str, by: str, reason: str, *, what: str = "this call") -> Failure:

@@ -13,19 +13,29 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from ..planner.approvals import asks_in_dialogue
-from ..policies.canonical import canonical
 from ..policies.effect import Effect
+from ..policies.errors import BadInput
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.retry import wait_before
 from ..registry.tools import Tool, result_schema
 from ..registry.values import copy_plain
 from . import events as e
 from .admission import Admission, admit, admit_decoded, refused
+from .asking import (
+    CALL,
+    asks_again,
+    differs,
+    digest_of,
+    must_ask,
+    put_question,
+    read_edit,
+    rejected_before,
+    unused,
+)
 from .budget import affordable, in_time, reserve, settle_up
 from .events import Outcome, Path, path_text
 from .replanning import patch_decided
-from .rounds import MODEL, REACT, model_timer
+from .rounds import MODEL, model_timer
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
 from .state import Active, Ask, Call, Command, Fault, Lane, Perform, Sleep, State, Write
 from .steps import (
@@ -219,11 +229,15 @@ def _came_out_empty(state: State, lane: Lane, path: Path, args: dict[str, Any]) 
 def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, admission: Admission) -> None:
     path, args, decoded = lane.path(index), admission.args, admission.decoded
     data, key = _identity(state, lane, index, tool, args)
-    why = _must_ask(state, lane, path, tool, data)
+    active = Active(lane, index, tool, args, data, key, decoded)
+    refusal = rejected_before(state, active)
+    if refusal is not None:
+        give(state, path, Write(e.CallSettled, (path, 0, _FAILED, None, refusal, args)))
+        return
+    why = must_ask(state, active)
     if why:
-        active = Active(lane, index, tool, args, data, key, decoded)
         state.calls[path] = active
-        _ask(state, "call", active, ("approve", "reject"), {"reason": why})
+        _ask(state, "call", active, CALL, {"reason": why})
         return
     reserve(state, tool, path)
     give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key, decoded)))
@@ -231,7 +245,7 @@ def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, admissio
 
 def _identity(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> tuple[str, str]:
     """The digest of the arguments, and the key that is the same for every attempt of this call."""
-    data = sha256(canonical(args)).hexdigest()
+    data = digest_of(args)
     n = lane.seen.get(data, 0)
     lane.seen[data] = n + 1
     lineage = lane.lineage if lane.undoes is None else lane.undoes[index].lineage
@@ -246,33 +260,10 @@ def _put_question(state: State, lane: Lane, index: int, tool: Tool, args: dict[s
     _ask(state, "ask", active, ("answer", "refuse"), {"schema": result_schema(tool, args)})
 
 
-def _must_ask(state: State, lane: Lane, path: Path, tool: Tool, data: str) -> str:
-    """Why a person must see this very call, if one must."""
-    code = lane.node.code
-    if path[0] == REACT:
-        why = asks_in_dialogue(tool, state.policies)
-        if why:
-            return why
-    if tool.requires_approval == "each" or (code.asks and lane.undoes is None):
-        return f"{tool.name!r} asks before each call"
-    made = state.acted.get((tool.name, data), {}) if tool.effect is Effect.ACTS else {}
-    for before in made:
-        if not (in_approved(state, before) and in_approved(state, path)):
-            return f"the same call was already made as {path_text(before)} in this run"
-    return ""
-
-
-def in_approved(state: State, path: Path) -> bool:
-    """Whether the step that this path leads to stands in the plan as it was first accepted."""
-    return state.approved is not None and path[0] in state.approved.by_id
-
-
 def _ask(state: State, about: str, active: Active, options: tuple[str, ...], more: Mapping[str, Any]) -> None:
-    path = active.path
+    """Ask about a call, which gives its slot to others meanwhile."""
     _free(state, active.tool.name)
-    id_ = f"{path_text(path)}:{about}:{active.attempt}"
-    question = {"tool": active.tool.name, "args": active.args, "key": active.key, **more}
-    give(state, path, Write(e.DecisionAsked, (id_, about, path, options, question)))
+    put_question(state, about, active, options, more)
 
 
 def admitted(state: State, event: e.CallAdmitted) -> None:
@@ -369,7 +360,7 @@ def _put_aside(state: State, active: Active, event: e.CallSettled) -> None:
     state.calls[active.path] = active
     active.attempt -= 1
     for asked in event.questions:
-        id_ = f"{path_text(active.path)}/{asked['id']}"
+        id_ = unused(state, f"{path_text(active.path)}/{asked['id']}")
         fields = (id_, asked["about"], active.path, tuple(asked["options"]), asked["question"])
         give(state, ("ask", id_), Write(e.DecisionAsked, fields))
 
@@ -406,7 +397,7 @@ def _call_failed(
     """A call failed for good; the same failure of the same call after a re-plan ends its lineage."""
     failure = event.failure
     assert failure is not None
-    seen = (tool.name, sha256(canonical(args)).hexdigest(), failure.code)
+    seen = (tool.name, digest_of(args), failure.code)
     again = state.failed_before.setdefault(seen, state.replans) < state.replans
     if again and lane.undoes is None and lane.node.path[0] in state.nodes:
         top = state.nodes[str(lane.node.path[0])].code
@@ -444,6 +435,9 @@ def _answered_in_child(state: State, decision: e.DecisionAsked, event: e.Decisio
     active = state.calls[decision.path]
     said = {"choice": event.choice, "by": event.by, "value": event.value, "reason": event.reason}
     active.answers[decision.question["of"]] = said
+    if event.choice == "reject" and decision.about == "call":
+        name, args = decision.question["tool"], decision.question["args"]
+        state.rejected[name, digest_of(args)] = active.path, _no(decision, event).message
     if not any(_asks_about(command, decision.path) for command in state.open.values()):
         state.again.append(active)
 
@@ -473,15 +467,58 @@ def decision_made(state: State, event: e.DecisionMade) -> None:
         _answered_in_child(state, decision, event)
         return
     active = state.calls.pop(decision.path)
-    if event.choice in ("approve", "retry"):
+    difference = differs(active, decision.question) if event.choice in ("approve", "retry", "edit") else ""
+    if difference:
+        _refuse(state, active, Failure(Kind.PERMISSION, "approval_differs", difference))
+    elif event.choice in ("approve", "retry"):
         state.calls[active.path] = active
         state.again.append(active)
+    elif event.choice == "edit":
+        _edited(state, active, event)
     elif event.choice in ("accept", "answer"):
         item_settled(state, active.lane, active.index, _OK, event.value)
     else:
-        document = decision.question.get("failure") if event.choice == "fail" else None
-        what = "to answer" if decision.about == "ask" else "this call"
-        no = refused(event.id, event.by, event.reason, what=what)
-        failure = Failure.from_json(document) if document else no
-        fault = Fault(failure, active.args, active.attempt)
-        item_settled(state, active.lane, active.index, _FAILED, None, fault)
+        _said_no(state, active, decision, event)
+
+
+def _said_no(state: State, active: Active, decision: e.DecisionAsked, event: e.DecisionMade) -> None:
+    """A person refuses a call or a question, or knows that an outcome nobody knew is a failure."""
+    no = _no(decision, event)
+    if decision.about == "call":
+        state.rejected[active.tool.name, active.args_digest] = active.path, no.message
+    document = decision.question.get("failure") if event.choice == "fail" else None
+    _refuse(state, active, Failure.from_json(document) if document else no)
+
+
+def _no(decision: e.DecisionAsked, event: e.DecisionMade) -> Failure:
+    what = "to answer" if decision.about == "ask" else "this call"
+    return refused(event.id, event.by, event.reason, what=what)
+
+
+def _refuse(state: State, active: Active, failure: Failure) -> None:
+    """A call ends here without another attempt."""
+    fault = Fault(failure, active.args, active.attempt)
+    item_settled(state, active.lane, active.index, _FAILED, None, fault)
+
+
+def _edited(state: State, active: Active, event: e.DecisionMade) -> None:
+    """A person wants other arguments, or another tool: the call is admitted from the start."""
+    try:
+        edit = read_edit(event.value, active.tool.name, state.contracted, state.principal, state.policies)
+    except BadInput as error:  # the engine refuses such an edit before it becomes an event
+        _refuse(state, active, Failure(Kind.BAD_ARGS, "invalid_edit", str(error)))
+        return
+    tool, admission = edit
+    identity = _identity(state, active.lane, active.index, tool, admission.args)
+    fresh = active.edited(tool, admission.args, *identity, admission.decoded)
+    failure = admission.failure or rejected_before(state, fresh)
+    if failure is not None:
+        _refuse(state, fresh, failure)
+        return
+    state.edited[fresh.path] = event.by
+    state.calls[fresh.path] = fresh
+    why = asks_again(state, fresh, active.tool)
+    if why:
+        put_question(state, "call", fresh, CALL, {"reason": why})
+    else:
+        state.again.append(fresh)

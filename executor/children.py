@@ -81,7 +81,7 @@ def answers_for(state: State, call: Call) -> dict[str, Answer | str]:
     for id_, said in call.answers.items():
         with suppress(BadInput):
             if id_ in state.decisions:
-                answers[id_] = answer_to(state, state.decisions[id_], Answer(**said))
+                answers[id_] = answer_to(state, state.decisions[id_], Answer(**said), call.principal)
     return answers
 
 

@@ -51,6 +51,7 @@ from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .admission import interrupted
+from .authorize import Authorize
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .events import Event, Outcome
@@ -84,9 +85,10 @@ class Engine:
     tools: `answer` asks it, and where `policies.fallback` says so it takes over from a plan that does not get on, unless
     `on_fallback(request)` gives False. `before_model(messages)` and `after_model(message)` stand around every question to
     it: other messages (for this call only, or `Keep(...)`), another answer, False to stop. `decide(question)` answers questions to
-    people while a run is live; without it the run waits, and `resume` takes the answers. `watch` sees every event.
-    `listen(said)` hears what tools say while they work (`ToolContext.progress` and `.note`).
-    `secrets` gives tools the secrets that they name (default: environment variables).
+    people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
+    True before each attempt of a call begins. `secrets` gives tools the secrets that they name (default: environment
+    variables). `watch` sees every event; `listen(said)` hears what tools say while they work (`ToolContext.progress` and
+    `.note`).
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -117,6 +119,7 @@ class Engine:
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
+        authorize: Authorize | None = None,
     ) -> None:
         self.registry = Registry.of(registry)
         self.policies = Policies() if policies is None else policies
@@ -135,7 +138,8 @@ class Engine:
             "before_model": before_model,
             "after_model": after_model,
         }
-        _check_host(planner, hands, clock=clock, dice=dice, decide=decide, watch=watch, **hooks)
+        functions = {"decide": decide, "watch": watch, "listen": listen, "authorize": authorize, **hooks}
+        _check_host(planner, hands, clock=clock, dice=dice, **functions)
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
@@ -145,6 +149,7 @@ class Engine:
             clock=clock,
             dice=dice,
             hands=hands,
+            authorize=authorize,
             model=react.model if react is not None else None,
             window=react.window if react is not None else None,
             limiter=Limiter(clock, dice),
@@ -175,7 +180,7 @@ class Engine:
         self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(
             goal=goal,
-            tools=self.registry.only(permitted=self.principal, max_level=self.policies.max_level),
+            tools=self._callable(),
             inputs=dict(inputs) if inputs is not None else None,
         )
         spent, problem = Used(), None
@@ -189,6 +194,10 @@ class Engine:
             request, problem = answer
         assert problem is not None
         raise problem
+
+    def _callable(self) -> Registry:
+        """The tools that may be called: all that planners, models and searches are shown."""
+        return self.registry.only(permitted=self.principal, max_level=self.policies.max_level)
 
     def _may_ask(self, planner: Planner, spent: Used, problem: Exception | None) -> None:
         """Raises `CannotPlan` where the budget allows no question (more) to the planner."""
@@ -315,7 +324,7 @@ class Engine:
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
-        spec = self._react.spec(self.registry.only(permitted=self.principal).names, messages_of(messages))
+        spec = self._react.spec(self._callable().names, messages_of(messages))
         await self._learn()
         self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))
@@ -503,7 +512,7 @@ class Engine:
             contracts={tool.name: tool.contract() for tool in self.registry if planner or tool.name in used},
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
-            hooks=tuple(self._host.hooks),
+            hooks=self._host.asked,
             spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
             planner_calls=_model_calls(self._host.planner),
             fallback=fallback,
@@ -523,7 +532,7 @@ class Engine:
         allowed = self.policies.fallback and (approval is None or approval.fallback)
         if self._react is None or not allowed:
             return None
-        permitted = self.registry.only(permitted=self.principal)
+        permitted = self._callable()
         reads = permitted.only(effect="reads").names if self.policies.approve != "always" else ()
         tools = {name for name in used if name in permitted} | set(reads)
         return self._react.spec(tools, (), answer=_form_of(plan))
@@ -534,7 +543,7 @@ class Engine:
         if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
-        changed = _changed(opened, self.registry, self.principal)
+        changed = _changed(opened, self.registry, self.principal, self._host)
         if changed:
             raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
         known = self.registry.only(
@@ -562,6 +571,7 @@ class Engine:
             clock=self._host.clock,
             dice=self._host.dice,
             hands=self._host.hands,
+            authorize=self._host.authorize,
         )
         child.principal = (
             call.principal
@@ -599,7 +609,7 @@ class Engine:
         self, runtime: Runtime, decisions: Mapping[str, Answer | str], seconds: float | None = None
     ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        answers = _answers(runtime.state, decisions)
+        answers = _answers(runtime.state, decisions, self.principal)
         runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds))
         _settle_lost(runtime)
         for id_, answer in answers.items():
@@ -736,11 +746,13 @@ def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> P
     )
 
 
-def _changed(opened: e.RunOpened, registry: Registry, principal: Principal) -> list[str]:
+def _changed(opened: e.RunOpened, registry: Registry, principal: Principal, host: Host) -> list[str]:
     """What keeps a run from going on with these tools and this principal."""
     changed = []
     if principal.id != opened.principal.id:
         changed.append(f"it acts for {opened.principal.id!r}, not for {principal.id!r}")
+    if "authorize" in opened.hooks and host.authorize is None:
+        changed.append("it was opened with `authorize`, which this engine does not have")
     for name, contract in opened.contracts.items():
         if name not in registry:
             changed.append(f"tool {name!r} is not registered")
@@ -762,14 +774,14 @@ def _settle_lost(runtime: Runtime) -> None:
             runtime.write(e.CallSettled(*stamp, call.path, call.attempt, outcome, None, interrupted()))
 
 
-def _answers(state: State, decisions: Mapping[str, Answer | str]) -> dict[str, Answer]:
+def _answers(state: State, decisions: Mapping[str, Answer | str], principal: Principal) -> dict[str, Answer]:
     answers = {}
     for id_, said in decisions.items():
         asked = state.decisions.get(id_)
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
             raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
-        answers[id_] = answer_to(state, asked, said)
+        answers[id_] = answer_to(state, asked, said, principal)
     return answers
 
 

@@ -38,7 +38,17 @@ from .state import Call
 from .telling import Listen, Teller
 from .threads import Job, Threads
 
-__all__ = ["Bound", "Guard", "Hands", "Result", "ToolHands", "cancelled", "failure_of", "rules_of"]
+__all__ = [
+    "Bound",
+    "Guard",
+    "Hands",
+    "Result",
+    "ToolHands",
+    "absorb_cancel",
+    "cancelled",
+    "failure_of",
+    "rules_of",
+]
 
 
 class Result(NamedTuple):
@@ -306,7 +316,7 @@ class ToolHands:
             if scope.cancel_called and (scope.cancelled_caught or error is not None):
                 ended = _ended(call, _timed_out(call, still_running=job is not None))
             else:
-                await _absorb_cancel()
+                await absorb_cancel()
                 ended = self._raised(call, error) if error is not None else self._returned(call, value)
         finally:
             _let_go(error)
@@ -511,7 +521,7 @@ def cancelled() -> bool:
     return anyio.current_effective_deadline() == -math.inf
 
 
-async def _absorb_cancel() -> None:
+async def absorb_cancel() -> None:
     """Take back what a tool did to its own asyncio task with `cancel()`: the task is ours."""
     try:
         task = asyncio.current_task()

@@ -226,8 +226,9 @@ class Limiter:
     def _queued(self, rules: Rules, args: Mapping[str, Any]) -> Grant:
         self._count += 1
         grant = Grant(rules, places_of(rules, args), self._count, self._now())
-        self._queues.setdefault((rules, grant.places), deque()).append(grant)
-        self._look_around()
+        if self._queues or not self._let_go(grant, grant.arrived):
+            self._queues.setdefault((rules, grant.places), deque()).append(grant)
+            self._look_around()
         if grant.status is _Is.WAITING:
             grant.portal, grant.thread = Portal.current(), threading.get_ident()
         return grant

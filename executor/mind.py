@@ -97,6 +97,7 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.inputs = event.inputs
     state.principal = event.principal
     state.policies = event.policies
+    state.contracts = frozenset(event.contracts)
     state.approval = event.approval
     state.planner = event.planner
     state.planner_calls = event.planner_calls

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..planner.approvals import asks_at_call
+from ..planner.approvals import asks_at_call, asks_at_undo
 from ..planner.patches import lineage
 from ..planner.plan import OnFailure, Plan, Step
 from ..policies.expressions import Template, compile_template
@@ -59,6 +59,7 @@ class Code:
         "step",
         "tool",
         "undo",
+        "undo_asks",
         "undo_tool",
         "until",
         "value",
@@ -93,6 +94,7 @@ class Code:
         self.next = compile_template(step.next) if step.next is not None else None
         self.undo = compile_template(step.undo.args) if step.undo is not None else None
         self.undo_tool = tools[step.undo.tool] if step.undo is not None else None
+        self.undo_asks = self.undo_tool is not None and asks_at_undo(step, self.undo_tool, many=many)
         local = {self.item, "index"} if self.each is not None else set()
         self.per_item = self.when is not None and bool(self.when.names & local)
         self.names = frozenset(self._names()) - local

@@ -24,15 +24,19 @@ from ..planner.models.window import Window
 from ..planner.plan import Patch
 from ..planner.planners import Planner
 from ..planner.requests import Proposal, ReplanRequest
+from ..planner.subplans import tools_inside
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.permissions import Principal
 from ..policies.secrets import Secret
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, to_plain
 from . import events as e
 from .admission import interrupted, out_of_time
+from .asking import differs, digest_of, read_edit, rejected_before
+from .authorize import Authorize, refusal_of
 from .budget import plain_usage, seconds_left
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
@@ -44,12 +48,17 @@ from .replanning import replan_request
 from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 from .telling import Listen, Said
+from .threads import Threads
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
 
 class Answer(NamedTuple):
-    """A person's answer to a decision: one of its `options`, who says so, a `value` with `accept`, a reason."""
+    """A person's answer to a decision: one of its `options`, who says so, a `value` with some, a reason.
+
+    The value of `accept` and `answer` is the result of the call; that of `edit` is `{"args": {...}}`, with all arguments
+    of the call, and `tool` where another is to be called.
+    """
 
     choice: str
     by: str = "someone"
@@ -75,6 +84,7 @@ class Host(NamedTuple):
     clock: Callable[[], float] = time.time
     dice: Callable[[], float] = lambda: 0.5
     hands: Hands | None = None
+    authorize: Authorize | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
     window: Window | None = None
@@ -87,6 +97,11 @@ class Host(NamedTuple):
     """What all runs of an engine share; without it, a run keeps to the limits on its own."""
     safe: Safe | None = None
     """Where tools get their secrets from, and what takes them out of all that is written."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of the hooks that there are, for the opening of a run."""
+        return (*self.hooks, *(["authorize"] if self.authorize is not None else []))
 
 
 _LOG = logging.getLogger("foreplan")
@@ -113,6 +128,7 @@ class Runtime:
             late=self._came_late,
             listen=self._heard if host.listen is not None else None,
         )
+        self._hook_threads = Threads()
         self._base = Context()
         self._tasks: TaskGroup | None = None
         self._over = anyio.Event()
@@ -274,7 +290,7 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, secrets, bind, started, perform, settled. One terminal record, also on cancel."""
+        """One attempt: enter, authorize, secrets, bind, started, perform, settled. One terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
             self._settle(call, _unbegun(refusal))
@@ -320,7 +336,12 @@ class Runtime:
         self._settle(call, result)
 
     async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
-        """How the attempt is made, with its secrets in hand; or how it ends without having begun."""
+        """How the attempt is made, let by the host, with its secrets in hand; or how it ends without having begun."""
+        if self._host.authorize is not None:
+            seconds = self.state.policies.hook_timeout
+            refusal = await refusal_of(self._host.authorize, call, seconds, self._hook_threads)
+            if refusal is not None:
+                return _unbegun(refusal)
         if call.tool.secret_refs:
             secrets = await self._secrets(call)
             if isinstance(secrets, Failure):
@@ -550,8 +571,13 @@ def decision_made(id_: str, answer: Answer, stamp: tuple[int, float, float]) -> 
     return e.DecisionMade(*stamp, id_, answer.choice, answer.by, answer.value, answer.reason)
 
 
-def answer_to(state: State, asked: e.DecisionAsked, said: Answer | str) -> Answer:
-    """A person's answer, sound and plain. Raises `BadInput` where it is no option, or its value no result of the tool."""
+def answer_to(
+    state: State, asked: e.DecisionAsked, said: Answer | str, principal: Principal | None = None
+) -> Answer:
+    """A person's answer, sound and plain. Raises `BadInput` where it is no option, or what comes with it does not do.
+
+    `principal` is for whom the run is about to go on, if that is not yet in its journal.
+    """
     answer = Answer(said) if isinstance(said, str) else said
     if answer.choice not in asked.options:
         raise BadInput(
@@ -568,7 +594,33 @@ def answer_to(state: State, asked: e.DecisionAsked, said: Answer | str) -> Answe
     if problems:
         said_so = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
         raise BadInput(f"the value of the answer to {asked.id!r} is not what is wanted: {said_so}")
+    if answer.choice in ("approve", "edit", "retry") and asked.path and "of" not in asked.question:
+        difference = differs(state.calls[asked.path], asked.question)
+        if difference:
+            raise BadInput(f"{difference}; reject it")
+    if answer.choice == "edit":
+        _check_edit(state, asked, plain.value, principal or state.principal)
     return plain
+
+
+def _check_edit(state: State, asked: e.DecisionAsked, value: Any, principal: Principal) -> None:
+    """Raises `BadInput` for an edit that would not be admitted."""
+    active = state.calls[asked.path]
+    tools = state.contracted
+    if "of" in asked.question:
+        inside = tools_inside(active.tool, asked.question["of"])
+        if inside is None:
+            return  # the run inside judges it
+        tools = {tool.name: tool for tool in inside}
+    try:
+        tool, admission = read_edit(value, asked.question["tool"], tools, principal, state.policies)
+    except BadInput as error:
+        raise BadInput(f"the edit of {asked.id!r} is refused: {error}") from None
+    failure = admission.failure
+    if failure is None and "of" not in asked.question:
+        failure = rejected_before(state, active.edited(tool, admission.args, digest_of(admission.args)))
+    if failure is not None:
+        raise BadInput(f"the edit of {asked.id!r} is refused: {failure.message}")
 
 
 def _wanted(state: State, asked: e.DecisionAsked) -> Schema | None:

@@ -217,6 +217,8 @@ class Undone(NamedTuple):
     tool: Tool
     args: dict[str, Any]
     lineage: str
+    asks: bool = False
+    """Whether a person is asked before, whatever was approved."""
 
 
 class Lane:
@@ -335,6 +337,12 @@ class Active:
         self.unsure = False
         """Whether an attempt ended so that nobody knows whether it had an effect."""
 
+    def edited(
+        self, tool: Tool, args: dict[str, Any], digest: str, key: str = "", decoded: tuple[str, ...] = ()
+    ) -> Active:
+        """This item with another call, which nobody has admitted yet."""
+        return Active(self.lane, self.index, tool, args, digest, key, decoded)
+
 
 class Dialogue:
     """A model in a loop with tools: what was said, the round under way, and why it must end."""
@@ -425,6 +433,8 @@ class State:
         self.inputs: dict[str, Any] = {}
         self.principal: Principal = ANYONE
         self.policies = Policies()
+        self.contracts: frozenset[str] = frozenset()
+        """The tools whose contracts the run holds: no other can be called in it."""
         self.approval: dict[str, Any] | None = None
         self.planner = False
         self.planner_calls = 1
@@ -483,6 +493,12 @@ class State:
         self.open: dict[Hashable, Command] = {}
         self.given: list[Command] = []
         self.decisions: dict[str, DecisionAsked] = {}
+        self.asked: set[str] = set()
+        """The ids of all questions so far."""
+        self.rejected: dict[tuple[str, str], tuple[Path, str]] = {}
+        """Calls that a person refused, by tool and digest of the arguments: where, and in which words."""
+        self.edited: dict[Path, str] = {}
+        """Calls that a person changed, and who."""
         # the re-plan
         self.replans = 0
         self.repairs = 0
@@ -499,6 +515,11 @@ class State:
         self.waiting = False
         self.stopping = ""
         self.closed: RunClosed | None = None
+
+    @property
+    def contracted(self) -> dict[str, Tool]:
+        """The tools that can be called in this run, also where it goes on with another engine."""
+        return {name: tool for name, tool in self.tools.items() if name in self.contracts}
 
     @property
     def nodes(self) -> dict[str, Node]:

@@ -390,7 +390,8 @@ def _remember(state: State, lane: Lane, index: int, value: Any) -> None:
         )
         return
     path = (*lane.path(index), "undo")
-    node.frame.undo.append(Undone(path, code.undo_tool, copy_plain(args), f"{lane.lineage}[{index}].undo"))
+    lineage = f"{lane.lineage}[{index}].undo"
+    node.frame.undo.append(Undone(path, code.undo_tool, copy_plain(args), lineage, code.undo_asks))
 
 
 def take_back(state: State, frame: Frame) -> bool:

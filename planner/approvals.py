@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..policies.canonical import canonical, digest
 from ..policies.effect import Effect
 from ..policies.errors import BadInput
-from ..policies.expressions import compile_template, rename_in
+from ..policies.expressions import EvaluationError, Expression, compile_template, rename_in
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.text import did_you_mean
@@ -39,10 +39,13 @@ __all__ = [
     "Scope",
     "approval_needed",
     "asks_at_call",
+    "asks_at_undo",
+    "asks_for",
     "asks_in_dialogue",
     "bind",
     "covers",
     "differences",
+    "gated",
     "patch_needs_approval",
     "read_approval",
     "tools_of",
@@ -233,8 +236,43 @@ def patch_needs_approval(patch: Patch, registry: Registry, policies: Policies) -
     return approval_needed([registry[name] for name in names], policies)
 
 
+def asks_for(tool: Tool, args: Mapping[str, Json]) -> str:
+    """Why a person is asked about a call with these very arguments, as the tool says; "" where nobody is.
+
+    A rule over `args` fails closed: whatever it gives but false asks, and so does one that does not resolve.
+    """
+    need = tool.requires_approval
+    if need == "each":
+        return f"{tool.name!r} asks before each call"
+    if not isinstance(need, Expression):
+        return ""
+    try:
+        said = need.evaluate({"args": args})
+    except EvaluationError as error:
+        return f"{tool.name!r} asks when {need.text}, and here that cannot be said: {error}"
+    return "" if said is False else f"{tool.name!r} asks when {need.text}"
+
+
+def gated(tool: Tool, policies: Policies, args: Mapping[str, Json]) -> str:
+    """Why a call of this tool in place of another one needs an approval of its own; "" where it needs none."""
+    if tool.requires_approval is True:
+        return f"{tool.name!r} asks for approval"
+    first = policies.approve_from
+    if first is not None and not first.above(tool.level):
+        return f"{tool.name!r} is of level {tool.level.value}"
+    return asks_for(tool, args)
+
+
+def asks_at_undo(step: Step, tool: Tool, *, many: bool = False) -> bool:
+    """The same of the call of this tool that takes a step back."""
+    if tool.requires_approval is not True:
+        return tool.requires_approval == "each"
+    assert step.undo is not None
+    return many or step.has("each") or not compile_template(step.undo.args).literal
+
+
 def asks_at_call(step: Step, tool: Tool, *, many: bool = False) -> bool:
-    """Whether a person is asked at the call, whatever was approved before.
+    """Whether a person is asked at the call, whatever was approved before and whatever its arguments are.
 
     The approval of a plan covers a tool with `requires_approval=True` only where every argument is a literal: until
     arguments are labelled, all of them count as protected. `many`: a group around the step runs for each of a list.
@@ -246,10 +284,11 @@ def asks_at_call(step: Step, tool: Tool, *, many: bool = False) -> bool:
     return many or step.has("each") or step.next is not None or not compile_template(step.args).literal
 
 
-def asks_in_dialogue(tool: Tool, policies: Policies) -> str:
+def asks_in_dialogue(tool: Tool, policies: Policies, args: Mapping[str, Json]) -> str:
     """Why a person is asked about a call that no approved plan holds; "" where nobody is."""
-    if tool.requires_approval is not False:
-        return f"{tool.name!r} asks for approval"
+    why = gated(tool, policies, args)
+    if why:
+        return why
     if policies.approve == "always":
         return "the policy asks for an approval always"
     if policies.approve == "acts" and tool.effect is Effect.ACTS:

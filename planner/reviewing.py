@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, TypeAlias
 from ..policies.canonical import canonical
 from ..policies.effect import Effect
 from ..policies.errors import expect
-from ..policies.expressions import ExpressionError
+from ..policies.expressions import Expression, ExpressionError
 from ..policies.permissions import ANYONE, Principal, lacking
 from ..policies.policies import Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .approvals import asks_at_call, tools_of, why_needed
+from .approvals import asks_at_call, asks_at_undo, asks_for, tools_of, why_needed
 from .checking import check_study, unsound
 from .counts import ONCE, Count, Counts, spell
 from .findings import CheckFailed, Report
@@ -55,7 +55,8 @@ class TakenBack:
     args: Mapping[str, Json]
     permissions: tuple[str, ...]
     lacking: tuple[str, ...]
-    asks: bool
+    asks: bool | None
+    asks_when: str | None = None
     secrets: tuple[str, ...] = ()
 
 
@@ -79,8 +80,8 @@ class Planned:
     replaces: str | None
     permissions: tuple[str, ...]
     lacking: tuple[str, ...]
-    asks: bool
-    """Whether a person is asked at each call, whatever was approved before."""
+    asks: bool | None
+    """Whether a person is asked at each call, whatever was approved before; None where the arguments will say."""
     timeout: float | None
     calls: Count
     """How often its tool is called in the whole run; of a group, all calls inside."""
@@ -95,6 +96,8 @@ class Planned:
     times: Count = ONCE
     """Of a group: how often it is gone through in the whole run."""
     output: Json = None
+    asks_when: str | None = None
+    """The tool's rule over `args` that says when a person is asked, where it has one."""
     secrets: tuple[str, ...] = ()
     """The names of the secrets that the engine gives to its tool."""
 
@@ -110,7 +113,8 @@ class Planned:
         document = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if self.steps is None:
             document = {k: v for k, v in document.items() if k not in ("steps", "times", "output")}
-        rare = {k for k in ("until", "next", "every", "undo", "secrets") if document[k] in (None, [])}
+        usual = ("until", "next", "every", "undo", "asks_when", "secrets")
+        rare = {k for k in usual if document[k] in (None, [])}
         return {k: v for k, v in document.items() if k not in rare}
 
 
@@ -300,7 +304,8 @@ def _plain(value: Any) -> Json:
         case Planned():
             return value.to_json()
         case TakenBack():
-            return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+            document = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+            return {k: v for k, v in document.items() if k != "asks_when" or v is not None}
         case tuple():
             return [_plain(part) for part in value]
         case _:
@@ -342,18 +347,19 @@ class _Seen:
             replaces=step.replaces,
             permissions=tuple(tool.permissions) if tool else (),
             lacking=lacking(self.principal, tool.permissions) if tool else (),
-            asks=tool is not None and _asks(site, tool),
+            asks=_asks(site, tool, resolved) if tool is not None else False,
             timeout=_timeout(tool, self.policies) if tool else None,
             calls=self._calls(site, inside),
             result=describe(self.study.type_of(step.id)),
             until=step.until,
             next=step.next,
             every=step.every,
-            undo=self._undo(step),
+            undo=self._undo(site),
             secrets=_secrets(tool),
             steps=inside,
             times=self.counts.of(site) if inside is not None else ONCE,
             output=step.output,
+            asks_when=_rule(tool) if tool is not None else None,
         )
 
     def _calls(self, site: Site, inside: tuple[Planned, ...] | None) -> Count:
@@ -361,7 +367,8 @@ class _Seen:
             return _total(p.calls for step in inside for p in step.every_step if p.tool is not None)
         return self.counts.of(site) if site.step.tool is not None else _NONE
 
-    def _undo(self, step: Step) -> TakenBack | None:
+    def _undo(self, site: Site) -> TakenBack | None:
+        step = site.step
         if step.undo is None:
             return None
         tool = self.study.registry.get(step.undo.tool)
@@ -372,7 +379,8 @@ class _Seen:
             args=step.undo.args,
             permissions=needed,
             lacking=lacking(self.principal, needed),
-            asks=tool is not None and tool.requires_approval == "each",
+            asks=tool is not None and _asks_at_undo(site, tool),
+            asks_when=_rule(tool) if tool is not None else None,
             secrets=_secrets(tool),
         )
 
@@ -388,11 +396,34 @@ def _secrets(tool: Tool | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tool.secret_refs.values())) if tool is not None else ()
 
 
-def _asks(site: Site, tool: Tool) -> bool:
+def _asks(site: Site, tool: Tool, known: tuple[Json] | None) -> bool | None:
+    """Whether a person is asked at the call; None where it depends on arguments that are not known yet."""
+    if isinstance(tool.requires_approval, Expression):
+        settled = known is not None and site.step.next is None
+        return bool(asks_for(tool, known[0])) if settled and known is not None else None
     try:
-        return asks_at_call(site.step, tool, many=any(group.step.has("each") for group in site.groups))
+        return asks_at_call(site.step, tool, many=_many(site))
     except ExpressionError:
         return True
+
+
+def _asks_at_undo(site: Site, tool: Tool) -> bool | None:
+    if isinstance(tool.requires_approval, Expression):
+        return None
+    try:
+        return asks_at_undo(site.step, tool, many=_many(site))
+    except ExpressionError:
+        return True
+
+
+def _many(site: Site) -> bool:
+    """Whether a group around the step runs for each of a list."""
+    return any(group.step.has("each") for group in site.groups)
+
+
+def _rule(tool: Tool) -> str | None:
+    need = tool.requires_approval
+    return need.text if isinstance(need, Expression) else None
 
 
 def _timeout(tool: Tool, policies: Policies) -> float | None:

@@ -26,7 +26,7 @@ from .plan import Plan
 from .study import Study
 from .types import Type
 
-__all__ = ["DEEPEST", "Subplan", "as_tool"]
+__all__ = ["DEEPEST", "Subplan", "as_tool", "tools_inside"]
 
 Json: TypeAlias = Any
 
@@ -93,6 +93,30 @@ def as_tool(
         binds=_bound_with(plan, used, name),
         recorded_source=None,
     )
+
+
+def tools_inside(tool: Tool, question: str) -> Registry | None:
+    """The tools of the run inside a sub-plan that asks the question with this id; None where that cannot be said.
+
+    `counts[1]/which:ask:0` is asked by the plan that the step `counts` calls.
+    """
+    inside: Any = tool.function
+    for call in question.split("/")[:-1]:
+        name = _called(inside.plan, call) if isinstance(inside, Subplan) else None
+        if name is None or name not in inside.tools:
+            return None
+        inside = inside.tools[name].function
+    return inside.tools if isinstance(inside, Subplan) else None
+
+
+def _called(plan: Plan, path: str) -> str | None:
+    """The tool that the call at this path (`g[0].counts[1]`) is one of."""
+    steps = {step.id: step for step in plan.every_step}
+    *_, last = (part.partition("[")[0] for part in path.split("."))
+    if last in steps:
+        return steps[last].tool
+    undone = steps.get(path.split(".")[-2].partition("[")[0]) if "." in path else None
+    return undone.undo.tool if undone is not None and undone.undo is not None else None
 
 
 def _bound(most: int | None, name: str) -> int | None:

@@ -22,6 +22,7 @@ from ..policies.errors import ToolRefused
 from ..policies.failures import Kind, ToolFailure
 from ..policies.permissions import Level
 from ..policies.text import did_you_mean, shorten
+from .options import check_options
 from .sandbox import KIB, MIB, Caps, Program, Sandbox, probe, tried, verdict
 from .tools import Tool
 
@@ -84,10 +85,11 @@ def code_tool(
     folder     bytes in the folder in which it works, which is in memory and gone afterwards
     read_only  files and folders of this machine that it may read, where they are
 
-    All other options are those of `@tool`. The level is "high" unless said otherwise. Language, Python version, caps
+    Other options are those of `@tool`, where they make sense. The level is "high" unless said otherwise. Language, Python version, caps
     and paths are part of the contract that an approval binds.
     """
     caps = Caps(timeout=timeout, memory=memory, processes=processes, output=output, folder=folder)
+    _check_options(options, name)
     spoken = _language(language, name)
     _check_caps(caps, name)
     paths = _paths(read_only, name)
@@ -210,6 +212,22 @@ def _words(spoken: _Language, sandbox: Sandbox, caps: Caps, paths: tuple[str, ..
 
 
 # What is checked when the tool is made.
+
+_NOT_TO_CHOOSE = {
+    "effect": "nothing that code does in a sandbox outlives it, so the tool reads",
+    "host": "code in a sandbox has no network",
+    "model_calls": "code in a sandbox can ask no model",
+    "result_from": "what code writes is text",
+    "secret_refs": "code in a sandbox is given no secrets",
+}
+
+
+def _check_options(options: Iterable[str], name: str) -> None:
+    """Raises `ToolRefused` for what is no option, and for those of other tools that make no sense here."""
+    check_options(options)
+    for option in options:
+        if option in _NOT_TO_CHOOSE:
+            raise ToolRefused(f"code tool {name!r} takes no {option}: {_NOT_TO_CHOOSE[option]}")
 
 
 def _language(language: object, name: str) -> _Language:

@@ -1,4 +1,6 @@
-"""The first program in the sandbox: it looks whether it is really confined, binds itself, and becomes the code.
+"""The first program in the sandbox: it looks whether it is really confined, binds itself, runs the code.
+
+It is process 1, and bound as the code is: code can write into its memory (/proc/1/mem), and wins nothing by that.
 
 Its text is handed to the interpreter in the sandbox, at every call; nothing imports it to run it. What it finds broken it
 reports through a pipe and ends; the code is not begun. So a `bwrap` that does not do what it is asked to do (an old one,
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 
 TYPE_CHECKING = False  # `typing` would cost more time than all of this
@@ -36,7 +39,7 @@ def broken(asked: dict[str, Any]) -> Iterator[str]:
     more = set(os.environ) - {"PATH", "HOME", "LANG", "PWD"}
     if more:
         yield "the environment holds " + ", ".join(sorted(more))
-    if {name for name in os.listdir("/proc") if name.isdigit()} - {"1", str(os.getpid())}:
+    if [name for name in os.listdir("/proc") if name.isdigit()] != ["1"] or os.getpid() != 1:
         yield "other processes can be seen"
     if _interfaces() != {"lo"}:
         yield "there are network interfaces"
@@ -68,8 +71,21 @@ def limit(limits: dict[str, int]) -> None:
         resource.setrlimit(getattr(resource, "RLIMIT_" + name), (most, most))
 
 
+def run(command: list[str]) -> int:
+    """Run the code beside this process, which takes care of orphans; 128 and the signal where a signal ended it."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # as a shell would leave them, not Python
+        signal.signal(number, signal.SIG_DFL)
+    code = os.fork()
+    if code == 0:
+        os.execv(command[0], command)
+    while True:
+        ended, status = os.wait()
+        if ended == code:
+            return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
 def main() -> None:
-    """Report, then become what was asked for."""
+    """Report; where all is as promised, run what was asked for."""
     asked = json.loads(sys.argv[1])
     try:
         found = list(broken(asked))
@@ -79,9 +95,7 @@ def main() -> None:
         found = ["it cannot be looked at: " + str(error)]
     os.write(asked["report"], json.dumps(found).encode())
     os.close(asked["report"])
-    if found:
-        os._exit(1)
-    os.execv(asked["run"][0], asked["run"])
+    os._exit(1 if found else run(asked["run"]))
 
 
 if __name__ == "__main__":

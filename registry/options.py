@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ..policies.effect import Effect
 from ..policies.errors import SchemaRefused, ToolRefused
-from ..policies.expressions import Expression, ExpressionError, parse
+from ..policies.expressions import Expression, ExpressionError, parse, references
 from ..policies.permissions import Level
 from ..policies.text import did_you_mean, safe_text, shorten
 from .schema import Schema, compile_schema
@@ -169,11 +169,35 @@ def _approval_need(need: object, name: str, takes: Schema) -> bool | Literal["ea
         said = f"{what} is {shorten(repr(need), 40)}; it is True, False, 'each', or an expression over `args`"
         raise ToolRefused(said)
     try:
-        return _rule(need, what, "args")
+        rule = _rule(need, what, "args")
+        _check_arguments(rule, what, takes.document)
+        return rule
     except ToolRefused as error:
         raise ToolRefused(
             f"{error}; write True, False, 'each', or an expression over `args` like 'args.amount > 100'"
         ) from error
+
+
+def _check_arguments(rule: Expression, what: str, takes: Any) -> None:
+    """Raises `ToolRefused` where a rule speaks of an argument that the tool does not take."""
+    found = references(rule)
+    if not found:
+        raise ToolRefused(f"{what} looks at no argument, so it says the same of every call")
+    for reference in found:
+        _follow(takes, reference.path, what, "args")
+
+
+def _follow(schema: Any, path: tuple[str | int | None, ...], what: str, at: str) -> None:
+    """Follow a path into a schema, as far as that is a plain list of properties."""
+    for key in path:
+        known = schema.get("properties") if isinstance(schema, Mapping) else None
+        open_ = not isinstance(known, Mapping) or schema.get("additionalProperties", False) is not False
+        if not isinstance(key, str) or not isinstance(known, Mapping) or (open_ and key not in known):
+            return
+        if key not in known:
+            guess = did_you_mean(key, known) or f"; there are {', '.join(map(repr, known)) or 'none'}"
+            raise ToolRefused(f"{what} speaks of {at}.{shorten(key, 60)}, which is no argument{guess}")
+        schema, at = known[key], f"{at}.{key}"
 
 
 def _result_from(names: object, name: str, takes: Schema) -> tuple[str, ...]:

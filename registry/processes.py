@@ -16,6 +16,7 @@ __all__ = ["Ended", "to_the_end"]
 
 _PATIENCE = 5.0
 """Seconds that `bwrap` has to say who its process 1 is, and to end when that one has."""
+_REPORT = 65536
 _KILLED = 128 + 9
 
 
@@ -70,7 +71,7 @@ async def to_the_end(started: Started, caps: Caps) -> Ended:
     When this returns or raises, no process of it is left.
     """
     out, err = _Stream(started.out, caps.output), _Stream(started.err, caps.output)
-    report, info = _Stream(started.report, caps.output), _Stream(started.info, caps.output)
+    report, info = _Stream(started.report, _REPORT), _Stream(started.info, _REPORT)
     try:
         with anyio.move_on_after(caps.timeout) as scope:
             await info.read(started)

@@ -1,7 +1,8 @@
 """A place where code of strangers can run: bubblewrap, asked for everything, and looked at before it is believed.
 
-    foreplan ──> bwrap (monitor) ──> bwrap (process 1 of the sandbox) ──> inside.py ──> the code
-                    └ dies with foreplan      └ all others die with it       └ looks, reports, binds itself
+    foreplan ──> bwrap ──> inside.py: process 1 of the sandbox ──> the code
+                   │             └ looks, reports, binds itself; all others end with it
+                   └ ends with foreplan
 
 No network, no environment, no file but the interpreter's, a folder in memory that nobody else sees, processes of its own,
 a user that is nobody, no capabilities, no further namespaces, few system calls; and caps on time, memory, processes,
@@ -39,7 +40,7 @@ KIB, MIB = 1024, 1024 * 1024
 FOLDER = "/tmp"
 _NOBODY = 65534
 _OURS = 1
-"""Of the sandbox itself the kernel counts its process 1 together with those of the code."""
+"""The kernel counts process 1 of the sandbox together with those of the code."""
 _SYSTEM = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/share/zoneinfo", "/etc/alternatives")
 _TOP = ("/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -188,7 +189,7 @@ def _confined(read_only: Sequence[str], caps: Caps) -> Iterator[str]:
     """Everything that is asked of `bwrap` but for the files of one call."""
     yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(_NOBODY))
     yield from ("--gid", str(_NOBODY), "--hostname", "sandbox", "--cap-drop", "ALL", "--new-session")
-    yield from ("--die-with-parent", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin")
+    yield from ("--die-with-parent", "--as-pid-1", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin")
     yield from ("--setenv", "HOME", FOLDER, "--setenv", "LANG", "C.UTF-8")
     for path in (*_SYSTEM, *_TOP):
         if os.path.islink(path):

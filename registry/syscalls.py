@@ -19,6 +19,7 @@ class _Machine(NamedTuple):
     """What the kernel calls it: AUDIT_ARCH_…"""
     socket: int
     clone: int
+    prctl: int
     refused: tuple[int, ...]
 
 
@@ -33,6 +34,7 @@ _MACHINES = {
         0xC000003E,
         41,
         56,
+        157,
         (
             *(101, 310, 311, 165, 166, 155, 161, 272, 308, 250, 248, 249),
             *(321, 298, 323, 29, 64, 68, 240, 319, 304),
@@ -42,6 +44,7 @@ _MACHINES = {
         0xC00000B7,
         198,
         220,
+        167,
         (
             *(117, 270, 271, 40, 39, 41, 51, 97, 268, 219, 217, 218),
             *(280, 241, 282, 194, 190, 186, 180, 279, 265),
@@ -53,6 +56,8 @@ _X32 = 0x40000000
 """Numbers from here on are those of another calling convention on x86-64, which would go around the list."""
 _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
+_PR_SET_PDEATHSIG = 1
+"""Whoever undoes this in process 1 would outlive us."""
 _FAMILIES = (2, 10)
 """AF_INET and AF_INET6, which lead nowhere but to the sandbox's own loopback. `socketpair` needs none of this."""
 
@@ -73,23 +78,27 @@ def filter_for(machine: str) -> bytes | None:
         _step(_EQUAL, known.audit, then=1),
         _step(_RETURN, _KILL),
         _step(_LOAD, _NUMBER),
-        *_answer(_AT_LEAST, _X32, _ENOSYS),
-        *_answer(_EQUAL, _CLONE3, _ENOSYS),  # its flags are out of the filter's sight; libraries fall back
+        *_answer(_AT_LEAST, _X32, _ERROR | _ENOSYS),
+        *_answer(
+            _EQUAL, _CLONE3, _ERROR | _ENOSYS
+        ),  # its flags are out of sight; libraries fall back to clone
     ]
     for number in (*known.refused, *_EVERYWHERE):
-        program += _answer(_EQUAL, number, _EPERM)
+        program += _answer(_EQUAL, number, _ERROR | _EPERM)
+    families = [step for family in _FAMILIES for step in _answer(_EQUAL, family, _ALLOW)]
     program += [
-        _step(_EQUAL, known.clone, otherwise=4),
-        _step(_LOAD, _FIRST_ARGUMENT),
-        *_answer(_ANY_BIT, _NEW_NAMESPACES, _EPERM),
-        _step(_RETURN, _ALLOW),
-        _step(_EQUAL, known.socket, otherwise=len(_FAMILIES) + 2),
-        _step(_LOAD, _FIRST_ARGUMENT),
-        *(_step(_EQUAL, family, then=len(_FAMILIES) - place) for place, family in enumerate(_FAMILIES)),
-        _step(_RETURN, _ERROR | _EAFNOSUPPORT),
+        *_by_argument(known.clone, _answer(_ANY_BIT, _NEW_NAMESPACES, _ERROR | _EPERM)),
+        *_by_argument(known.prctl, _answer(_EQUAL, _PR_SET_PDEATHSIG, _ERROR | _EPERM)),
+        *_by_argument(known.socket, [*families, _step(_RETURN, _ERROR | _EAFNOSUPPORT)]),
         _step(_RETURN, _ALLOW),
     ]
     return b"".join(program)
+
+
+def _by_argument(number: int, answers: list[bytes]) -> list[bytes]:
+    """What to answer to one system call by its first argument; where nothing answers, it is allowed."""
+    steps = [_step(_LOAD, _FIRST_ARGUMENT), *answers, _step(_RETURN, _ALLOW)]
+    return [_step(_EQUAL, number, otherwise=len(steps)), *steps]
 
 
 def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
@@ -97,6 +106,6 @@ def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("=HBBI", code, then, otherwise, value)
 
 
-def _answer(code: int, value: int, error: int) -> list[bytes]:
-    """Refuse with this error where the comparison holds."""
-    return [_step(code, value, otherwise=1), _step(_RETURN, _ERROR | error)]
+def _answer(code: int, value: int, verdict: int) -> list[bytes]:
+    """Return this where the comparison holds."""
+    return [_step(code, value, otherwise=1), _step(_RETURN, verdict)]

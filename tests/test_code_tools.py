@@ -19,8 +19,9 @@ from support.confined import CONFINED, bwrap_that, open_folder, still_runs
 import foreplan
 from foreplan import Budget, Engine, Plan, Policies, Registry, Retry, Tool, ToolFailure, code_tool
 from foreplan.planner.findings import CheckFailed
-from foreplan.policies.errors import ToolRefused
+from foreplan.policies.errors import NotApproved, ToolRefused
 from foreplan.policies.failures import Happened, Kind
+from foreplan.policies.permissions import Level
 from foreplan.registry.sandbox import Sandbox, probe
 from foreplan.registry.syscalls import filter_for
 
@@ -87,6 +88,8 @@ def test_a_shell_is_a_shell() -> None:
     code = "cat words.txt - | sort | tr a-z A-Z; false"
     result = anyio.run(tool, {"code": code, "stdin": "b\n", "files": {"words.txt": "c\na\n"}})
     assert result == {"stdout": "A\nB\nC\n", "stderr": "", "exit_code": 1, "truncated": False}
+    result = anyio.run(tool, {"code": "yes | head -n 1"})
+    assert result == {"stdout": "y\n", "stderr": "", "exit_code": 0, "truncated": False}
 
 
 @CONFINED
@@ -142,7 +145,9 @@ def test_no_environment_can_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 @CONFINED
 def test_no_file_of_ours_can_be_seen() -> None:
     """Neither the system's secrets nor anyone's home, this project, its folder, or sockets of services."""
-    hidden = [
+    found = probe()
+    assert isinstance(found, Sandbox)
+    secret = [
         *(
             "/etc/shadow",
             "/etc/passwd",
@@ -157,6 +162,11 @@ def test_no_file_of_ours_can_be_seen() -> None:
         ),
         *("/usr/local", "/usr/share/doc", "/dev/shm", "/dev/tty", "/dev/ptmx", "/dev/mem"),
         *(HOST, __file__, os.getcwd()),
+    ]
+    hidden = [
+        path
+        for path in secret
+        if not f"{found.python}/".startswith(f"{path.rstrip('/')}/") and path != "/tmp"
     ]
     assert said(f"import os; print([p for p in {hidden!r} if os.path.exists(p)])") == "[]"
 
@@ -262,6 +272,19 @@ def test_what_grows_without_bound_ends(bomb: str) -> None:
     result = anyio.run(code_tool("run_python", memory=128 * MIB, folder=8 * MIB), {"code": code})
     assert result["exit_code"] != 0
     assert error in result["stderr"]
+
+
+@CONFINED
+def test_process_1_is_bound_as_the_code_is() -> None:
+    """Code can write into the memory of the first process of its sandbox; it wins nothing by that."""
+    code = """
+import ctypes
+def facts(process):
+    status = [line for line in open(f"/proc/{process}/status") if line[:3] in ("Cap", "NoN", "Sec", "Uid", "Gid")]
+    return status, open(f"/proc/{process}/limits").read()
+print(facts("1") == facts("self"), ctypes.CDLL(None).prctl(1, 0))
+"""
+    assert said(code) == "True -1"
 
 
 @CONFINED
@@ -499,6 +522,8 @@ def test_what_the_kernel_is_to_refuse_is_known_for_the_machines_we_know() -> Non
         ({"read_only": ["data"]}, "no absolute path"),
         ({"read_only": ["/proc/1"]}, "cannot be shown '/proc/1'"),
         ({"read_only": ["/"]}, "cannot be shown '/'"),
+        ({"secret_refs": {"token": "TOKEN"}}, "takes no secret_refs: code in a sandbox is given no secrets"),
+        ({"effect": "acts"}, "takes no effect: nothing that code does"),
         ({"permisions": "x"}, "no option 'permisions'; did you mean 'permissions'"),
     ],
 )
@@ -576,6 +601,38 @@ def test_in_a_plan_it_is_a_call_like_any_other() -> None:
 
 
 @CONFINED
+def test_its_level_and_its_approval_bind() -> None:
+    """Policies refuse it by its level, or want it approved; an approval holds for these very caps."""
+    plan = Plan.model_validate({"steps": [{"id": "ran", "tool": "run", "args": {"code": "print(1)"}}]})
+    strict = Engine([code_tool("run")], policies=Policies(max_level=Level.MEDIUM))
+    assert [finding.code for finding in strict.check(plan).errors] == ["level_too_high"]
+    rules = Policies(approve="never", approve_from=Level.HIGH)
+    engine = Engine([code_tool("run")], policies=rules)
+    with pytest.raises(NotApproved):
+        engine.run_blocking(plan)
+    approval = engine.approve(plan, by="ada")
+    with pytest.raises(NotApproved, match="run"):
+        Engine([code_tool("run", processes=17)], policies=rules).run_blocking(plan, approval=approval)
+    assert engine.run_blocking(plan, approval=approval)["ran"]["stdout"] == "1\n"
+
+
+@CONFINED
+def test_a_sandbox_that_is_gone_fails_the_step_and_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a plan it is a failure of kind permission, and nothing happened; there is one attempt."""
+    with open_folder() as folder:
+        found = bwrap_that(folder, "os.execv(real, [real, *command])")
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        tool = code_tool("run_python")
+        found.unlink()
+        done = run({"steps": [{"id": "ran", "tool": "run_python", "args": {"code": "print(1)"}}]}, tool)
+    [(_, failure)] = done.failures
+    assert (failure.kind, failure.code, failure.happened) == (Kind.PERMISSION, "no_sandbox", Happened.NO)
+    assert done.tool_calls == 1
+
+
+@CONFINED
 def test_its_time_out_is_a_failure_of_the_step() -> None:
     """Code that does not end is tried again as often as policies say, and then is a failure of its kind."""
     plan = {"steps": [{"id": "endless", "tool": "run_python", "args": {"code": "while True: pass"}}]}
@@ -614,6 +671,25 @@ def test_it_works_for_an_ordinary_user_too() -> None:
     if ran.stderr.strip() == "closed":
         pytest.skip("foreplan is in a folder that is closed to other users")
     assert (ran.stdout, ran.stderr) == ("Sandbox 54321\n", "")
+
+
+def test_where_bubblewrap_works_code_tools_do() -> None:
+    """If the tests above are skipped, it is for the machine, and not for a fault of ours."""
+    command = "bwrap --unshare-all --unshare-user --disable-userns --ro-bind /usr /usr --ro-bind /proc /proc"
+    links = [
+        word
+        for name in ("lib", "lib64")
+        if os.path.islink(f"/{name}")
+        for word in ("--symlink", f"usr/{name}", f"/{name}")
+    ]
+    plain = [*command.split(), *links, "/usr/bin/true"]
+    nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    try:
+        worked = subprocess.run(plain, capture_output=True, cwd="/", **nobody).returncode == 0
+    except OSError:
+        worked = False
+    found = probe()
+    assert isinstance(found, Sandbox) or not worked or not os.path.exists("/usr/bin/python3"), found
 
 
 def test_what_the_probe_says_is_kept() -> None:
