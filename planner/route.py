@@ -26,7 +26,7 @@ from ..registry.tools import Tool
 from ..registry.words import mentions, terms_of_name, terms_of_prose, terms_of_question
 from .answers import AnswerUnreadable, read_value
 from .models.chat import ChatModel
-from .models.messages import AIMessage, HumanMessage, SystemMessage
+from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
 
 __all__ = ["MANY", "Route", "Way", "choose_tools", "route"]
 
@@ -232,7 +232,7 @@ The tools:"""
 
 async def _by_model(goal: str, tools: Registry, model: ChatModel) -> tuple[Way, str]:
     listed = "\n".join(f"{tool.name} ({tool.effect}): {tool.description[:120]}" for tool in tools)
-    messages = [SystemMessage(f"{_ASK}\n{listed}"), HumanMessage(f"Goal: {goal}")]
+    messages: list[Message] = [SystemMessage(f"{_ASK}\n{listed}"), HumanMessage(f"Goal: {goal}")]
     kinds = {
         "type": "object",
         "properties": {"kind": {"enum": list(get_args(Way))}, "why": {"type": "string"}},
