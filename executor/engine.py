@@ -245,6 +245,7 @@ class Engine:
             self.principal,
             most=most,
             always=always,
+            filled=wider,
             max_level=self.policies.max_level,
             seconds=self.policies.planner_timeout,
         )

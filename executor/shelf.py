@@ -57,13 +57,13 @@ class Shelf:
         *,
         most: int | None,
         always: Iterable[str],
+        filled: bool,
         max_level: Level | None,
         seconds: float | None,
     ) -> Registry:
         """`choose_tools`, by the engine's search."""
-        choose = partial(
-            choose_tools, goal, registry, principal, most=most, always=tuple(always), max_level=max_level
-        )
+        rules = {"most": most, "always": tuple(always), "filled": filled, "max_level": max_level}
+        choose = partial(choose_tools, goal, registry, principal, **rules)
         if self._search is None:
             return choose()
         why = f"it gave nothing within {seconds} s"

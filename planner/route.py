@@ -56,12 +56,14 @@ def choose_tools(
     *,
     most: int | None = 40,
     always: Iterable[str] = (),
+    filled: bool = False,
     max_level: Level | None = None,
     search: Search | None = None,
 ) -> Registry:
     """The tools to be shown for a goal, in the order of names: of a principal, those that it may call.
 
-    At most `most` (None: all), besides those that are shown in any case. `search` is another way than by words.
+    At most `most` (None: all), besides those that are shown in any case; often fewer, unless it is to be `filled`, for
+    words may miss what is meant. `search` is another way than by words.
     """
     permitted = registry.only(permitted=principal, max_level=max_level)
     if most is None or len(permitted) < FEW:
@@ -73,7 +75,7 @@ def choose_tools(
         )
     ]
     chosen = dict.fromkeys(_in_any_case(goal, permitted, always))
-    for name in _candidates(permitted, fitting):
+    for name in (*_candidates(permitted, fitting), *(sorted(permitted.names) if filled else ())):
         if len(chosen) >= most:
             break
         chosen[name] = None
