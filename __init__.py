@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from .policies.permissions import Level, Principal, Roles
     from .policies.policies import Breaker, Budget, Limits, Policies, Rate, Rates
     from .policies.retry import Retry
+    from .policies.secrets import Secret
     from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
     from .registry.tools import Tool, ToolContext, tool
+    from .registry.vaults import EnvironmentSecrets, KeyringSecrets, MappingSecrets
 
     __version__: str
 
@@ -43,13 +45,16 @@ __all__ = [
     "Effect",
     "EmbeddingSearch",
     "Engine",
+    "EnvironmentSecrets",
     "Failure",
     "ForeplanError",
     "FunctionPlanner",
     "HybridSearch",
+    "KeyringSecrets",
     "Kind",
     "Level",
     "Limits",
+    "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
     "Patch",
@@ -63,6 +68,7 @@ __all__ = [
     "Retry",
     "Roles",
     "Run",
+    "Secret",
     "SqliteJournal",
     "StaticPlanner",
     "Step",
@@ -100,11 +106,13 @@ _HOMES = {
     "policies.permissions": ("Level", "Principal", "Roles"),
     "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
+    "policies.secrets": ("Secret",),
     "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
     "registry.tools": ("Tool", "ToolContext", "tool"),
+    "registry.vaults": ("EnvironmentSecrets", "KeyringSecrets", "MappingSecrets"),
 }
 """Module -> the public names that live in it: the same as the imports above, which only type checkers read."""
 

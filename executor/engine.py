@@ -23,6 +23,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,6 +59,7 @@ from .admission import interrupted
 from .authorize import Authorize
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
+from .early import Early
 from .events import Event, Outcome
 from .hands import Hands, Result, rules_of
 from .journal import Journal, Log, MemoryJournal, RunLine
@@ -114,6 +116,8 @@ class Engine:
         on_failure: Hook | None = None,
         on_replan: Hook | None = None,
         on_fallback: Hook | None = None,
+        before_call: Hook | None = None,
+        after_call: Hook | None = None,
         before_model: Hook | None = None,
         after_model: Hook | None = None,
         react: React | None = None,
@@ -141,6 +145,8 @@ class Engine:
             "on_failure": on_failure,
             "on_replan": on_replan,
             "on_fallback": on_fallback,
+            "before_call": before_call,
+            "after_call": after_call,
             "before_model": before_model,
             "after_model": after_model,
         }
@@ -180,6 +186,53 @@ class Engine:
         charged to the run that runs the plan first. Raises `CannotPlan`, `PlanUnreadable`, `CheckFailed` (the last
         answer's findings), `BadInput` where there is no planner or it gives no answer in time.
         """
+        return await self._plan(goal, inputs)
+
+    async def plan_and_run(
+        self,
+        goal: str,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+    ) -> Run:
+        """Plan and run in one go, for plans that need no approval. `schema` is that of the `inputs`.
+
+        With `policies.start_early`, calls that only read begin while the plan still arrives. Raises what `plan` and
+        `run` raise; `NotApproved` with the `plan` where it needs an approval.
+        """
+        run_id = run_id or _new_id(self._host.clock())
+        if not self.policies.start_early:
+            return await self.run(await self._plan(goal, schema), inputs=inputs, run_id=run_id)
+        try:
+            async with anyio.create_task_group() as tasks:
+                early = Early(self, run_id, inputs, tasks)
+                plan = await self._plan(goal, schema, early.begin)
+                run = await self._run_after(early, plan, inputs, run_id)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            cause = _cause(group)
+            if cause is None:
+                raise
+            raise cause from None
+        return run
+
+    async def _run_after(
+        self, early: Early, plan: Plan, inputs: Mapping[str, Any] | None, run_id: str
+    ) -> Run:
+        """Run a plan of which some calls have begun; those that it does not hold are charged to it all the same."""
+        spent = self._spent.get(plan.digest, Used())
+        self._spent[plan.digest] = spent._replace(tool_calls=spent.tool_calls + early.discarded_by(plan))
+        other = copy.copy(self)
+        other._host = self._host._replace(early=early)
+        return await other.run(plan, inputs=inputs, run_id=run_id)
+
+    async def _plan(
+        self,
+        goal: str,
+        inputs: Mapping[str, Any] | None,
+        arrived: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Plan:
         planner = self._host.planner
         if planner is None:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
@@ -189,6 +242,7 @@ class Engine:
             goal=goal,
             tools=await self._shown(planner, goal),
             inputs=dict(inputs) if inputs is not None else None,
+            arrived=arrived,
         )
         spent, problem, answers = Used(), None, 0
         while problem is None or answers <= self.policies.max_repairs:
@@ -656,6 +710,8 @@ class Engine:
             dice=self._host.dice,
             hands=self._host.hands,
             authorize=self._host.authorize,
+            before_call=self._host.hooks.get("before_call"),
+            after_call=self._host.hooks.get("after_call"),
         )
         child.principal = (
             call.principal
@@ -834,19 +890,17 @@ def _called(messages: Iterable[Message]) -> set[str]:
 
 def _spent_json(spent: Used) -> dict[str, Any] | None:
     """What making a plan has used, as the opening of a run says it."""
-    said = {"model_calls": spent.model_calls, "tokens": spent.tokens, "cost": spent.cost}
+    said = {
+        "tool_calls": spent.tool_calls,
+        "model_calls": spent.model_calls,
+        "tokens": spent.tokens,
+        "cost": spent.cost,
+    }
     return said if any(said.values()) else None
 
 
 def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> PlanRequest:
-    return PlanRequest(
-        goal=request.goal,
-        tools=request.tools,
-        inputs=request.inputs,
-        previous=text,
-        findings=findings,
-        notes=request.notes,
-    )
+    return replace(request, previous=text, findings=findings)
 
 
 def _changed(opened: e.RunOpened, registry: Registry, principal: Principal, host: Host) -> list[str]:

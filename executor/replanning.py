@@ -81,6 +81,7 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         findings=tuple(Finding(**f) for f in command.findings) if command else (),
         notes=tuple(state.notes),
         show_tool_text=state.policies.show_tool_text,
+        preview_bytes=state.policies.limits.preview_bytes,
     )
 
 

@@ -32,15 +32,17 @@ from ..policies.permissions import Principal
 from ..policies.secrets import Secret
 from ..registry.schema import Schema, compile_schema
 from ..registry.tools import result_schema
-from ..registry.values import Unserialisable, to_plain
+from ..registry.values import Unserialisable, size_of, to_plain
 from . import events as e
 from .admission import interrupted, out_of_time
 from .asking import differs, digest_of, read_edit, rejected_before
 from .authorize import Authorize, refusal_of
 from .budget import plain_usage, seconds_left
+from .early import Early
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
-from .hearing import hear, heard_in, hook_value
+from .hearing import hear
+from .hooks import Verdict, said_by, subject_of
 from .journal import Log
 from .limits import Limiter
 from .mind import advance
@@ -87,6 +89,8 @@ class Host(NamedTuple):
     authorize: Authorize | None = None
     model: ChatModel | None = None
     """Answers in dialogues."""
+    early: Early | None = None
+    """Calls that have begun before the plan was whole."""
     window: Window | None = None
     """What of a long dialogue its model hears."""
     chunk: Callable[[AIMessageChunk], None] | None = None
@@ -347,7 +351,8 @@ class Runtime:
             if isinstance(secrets, Failure):
                 return _unbegun(secrets)
             call = call._replace(secrets=secrets)
-        perform = self._bound(call)
+        begun = self._host.early.answer_to(call) if self._host.early is not None else None
+        perform = begun or self._bound(call)
         if isinstance(perform, Failure):
             return _unbegun(perform)
         return Result(Outcome.CANCELLED, None, out_of_time()) if self._out_of_time() else perform
@@ -466,31 +471,34 @@ class Runtime:
         self._answer(lambda: decision_made(id_, answer, self.stamp()))
 
     async def _consult(self, command: Consult) -> None:
-        hook = self._host.hooks.get(command.hook)
-        note, answer, failure, value = "", "go", None, None
+        said, failure = Verdict(), None
         try:
-            said = hook(*self._subject(command)) if hook is not None else False
-            if isinstance(said, Awaitable):
-                said = await said
-            answer = "stop" if said is False else "go"
-            value = hook_value(command.hook, said)
-            if hook is None:
-                note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
-            if isinstance(said, str):
-                note, answer = said, "stop" if command.hook == "on_replan" else "go"
+            with anyio.move_on_after(self._hook_seconds(command)) as scope:
+                said = await self._hook(command)
+            if scope.cancelled_caught:
+                failure = Failure(Kind.TIMEOUT, "deadline", "the hook gave no answer in time")
         except BaseException as error:
             await _let_through(error)
             failure = failure_of(error, self.state.policies)
-        self._answer(lambda: e.HookAnswered(*self.stamp(), command.hook, answer, note, failure, value))  # type: ignore[arg-type]
+        if command.settled is not None:
+            said = said_by(command, None)
+        self._answer(
+            lambda: e.HookAnswered(
+                *self.stamp(), command.hook, said.answer, said.note, failure, said.value, command.path
+            )
+        )
 
-    def _subject(self, command: Consult) -> tuple[Any, ...]:
-        dialogue = self.state.dialogue
-        if command.hook == "before_model" and dialogue is not None:
-            return (list(heard_in(dialogue)),)
-        if command.hook == "after_model" and dialogue is not None:
-            return (dialogue.history[-1],)
-        request = replan_request(self.state)
-        return (request,) if command.patch is None else (request, command.patch)
+    def _hook_seconds(self, command: Consult) -> float | None:
+        """A hook around a call holds it up, so it has a time limit; the others may wait for people."""
+        return self.state.policies.hook_timeout if command.tool is not None else None
+
+    async def _hook(self, command: Consult) -> Verdict:
+        hook = self._host.hooks.get(command.hook)
+        if hook is None:
+            note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
+            return Verdict("stop", note)
+        said = hook(*subject_of(self.state, command))
+        return said_by(command, await said if isinstance(said, Awaitable) else said)
 
     async def _think(self, command: Think) -> None:
         answer = await self._model_answer()
@@ -589,6 +597,11 @@ def answer_to(
         )
     except Unserialisable as error:
         raise BadInput(f"the answer to {asked.id!r} is no JSON: {error}") from None
+    most = state.policies.limits.result_bytes
+    if size_of(plain.value) > most:
+        raise BadInput(
+            f"the value of the answer to {asked.id!r} is over {most:,} bytes; give what is asked for"
+        )
     schema = _wanted(state, asked) if answer.choice in ("accept", "answer") else None
     problems = schema.problems(plain.value) if schema is not None else []
     if problems:

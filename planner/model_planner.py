@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, get_args
 
 from ..policies.errors import BadInput
 from ..registry.registry import Registry
 from .answers import read_patch_answer, read_plan_answer
+from .arriving import ArrivingSteps
 from .models.chat import ChatModel, ask_model
+from .models.chunks import AIMessageChunk, ask_streaming
 from .models.messages import AIMessage, Message
 from .plan_schema import Form, response_schema
 from .prompt import COMPOSITIONS, Example, plan_messages, replan_messages
@@ -49,7 +51,8 @@ class ModelPlanner:
     async def plan(self, request: PlanRequest) -> Proposal:
         """The plan that the model writes for this goal."""
         messages = plan_messages(request, examples=self.examples, instructions=self._instructions)
-        answer = await self._ask(messages, response_schema(request.tools, form=self.form))
+        schema = response_schema(request.tools, form=self.form)
+        answer = await self._ask(messages, schema, arrived=request.arrived)
         return read_plan_answer(answer, request, reading=partial(self._read, tools=request.tools))
 
     async def replan(self, request: ReplanRequest) -> Proposal:
@@ -69,8 +72,22 @@ class ModelPlanner:
     def _read(self, document: Any, tools: Registry) -> Any:
         return from_strict(document, tools) if self.form == "strict" else document
 
-    async def _ask(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> AIMessage:
-        return await ask_model(self.model, messages, response_format=schema, config=self.config)
+    async def _ask(
+        self,
+        messages: Sequence[Message],
+        schema: Mapping[str, Any],
+        *,
+        arrived: Callable[[dict[str, Any]], None] | None = None,
+    ) -> AIMessage:
+        if arrived is None or self.form == "strict" or not hasattr(self.model, "astream"):
+            return await ask_model(self.model, messages, response_format=schema, config=self.config)
+        steps = ArrivingSteps()
+
+        def heard(chunk: AIMessageChunk) -> None:
+            for step in steps.feed(chunk.content):
+                arrived(step)
+
+        return await ask_streaming(self.model, messages, heard, response_format=schema, config=self.config)
 
     def __repr__(self) -> str:
         return f"<ModelPlanner over {self.model!r}>"

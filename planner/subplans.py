@@ -24,7 +24,7 @@ from .checking import check
 from .findings import CheckFailed
 from .plan import Plan
 from .study import Study
-from .types import Type
+from .types import ANY, Type
 
 __all__ = ["DEEPEST", "Subplan", "as_tool", "tools_inside"]
 
@@ -172,7 +172,7 @@ class _Writer:
     def schema(self, type: Type) -> dict[str, Json]:
         self._written += 1
         names = {"number" if kind == "fraction" else kind for kind in type.kinds}
-        if not names or self._written > self._MOST:
+        if not names or type is ANY or self._written > self._MOST:
             return {}
         names -= {"integer"} if "number" in names else set()
         document: dict[str, Json] = {"type": sorted(names) if len(names) > 1 else next(iter(names))}

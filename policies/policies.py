@@ -52,6 +52,15 @@ class Rate(Frozen):
             raise ValueError(f"{said!r} is no rate; write it like '10/s', '100/min', '5/10s', '1000/h'")
         return {"calls": int(match[1]), "seconds": int(match[2] or 1) * _PERIODS[match[3]]}
 
+    @property
+    def text(self) -> str:
+        """As it is written: `10/s`, `5/10s`."""
+        for unit, seconds in reversed(_PERIODS.items()):
+            if self.seconds >= seconds and self.seconds % seconds == 0:
+                times = int(self.seconds // seconds)
+                return f"{self.calls}/{times if times > 1 else ''}{unit}"
+        return f"{self.calls} in {self.seconds:g} s"
+
 
 class Rates(Frozen):
     """How fast calls may begin: by tool name, by host, and for whoever the runs act for."""
@@ -83,6 +92,8 @@ class Limits(Frozen):
     rates: Rates = Rates()
     breaker: Breaker | None = None
     result_bytes: int = Field(default=16 * 1024 * 1024, ge=1)
+    preview_bytes: int = Field(default=2000, ge=256)
+    """Bytes of JSON of one result that a planner may be shown; of a larger one it sees what it begins with."""
 
 
 class Policies(Frozen):
@@ -111,6 +122,8 @@ class Policies(Frozen):
     limits: Limits = Limits()
     fallback: bool = False
     """Whether a model may go on by itself where a plan does not get on; an approved plan must allow it too."""
+    start_early: bool = False
+    """Whether calls that only read may begin while the plan still arrives (`Engine.plan_and_run`)."""
     undo: bool = True
     """Whether a unit that fails (the plan, an item of a group) takes back what its steps say how to undo."""
     show_tool_text: bool = False

@@ -302,9 +302,11 @@ def _beginnings(text: str, end: int, traces: Iterable[str]) -> Iterator[int]:
 # --- Readings of a text: what it says once an encoding is undone.
 
 _FOLD = re.compile(r"[\r\n]\s*")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U(0[0-9a-fA-F]{7}))")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "'": "'", "/": "/"}
+_HELD = "\uf8ff"
+"""Stands for a backslash that was escaped, while others are undone."""
 
 
 def _unfolded(text: str) -> str:
@@ -322,13 +324,20 @@ def _unplussed(text: str) -> str:
 def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
-    plain = _ESCAPE.sub(_meant, text)
-    return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), plain)
+    text = text.replace("\\\\", _HELD)
+    for short, meant in _SHORT.items():
+        text = text.replace(f"\\{short}", meant)
+    text = _PAIR.sub(_joined, _ESCAPE.sub(_meant, text))
+    return text.replace(_HELD, "\\")
 
 
 def _meant(match: re.Match[str]) -> str:
-    code = match[1] or match[2]
-    return chr(int(code, 16)) if code else _SHORT.get(match[3], match[3])
+    code = int(match[1] or match[2] or match[3], 16)
+    return chr(code) if code < 0x110000 else match[0]
+
+
+def _joined(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 _UNDO: tuple[Callable[[str], str], ...] = (_unfolded, _unquoted, _unescaped)
@@ -356,8 +365,9 @@ def _any_way(sign: str) -> str:
     ways = ["".join(f"%(?i:{byte:02x})" for byte in sign.encode())]
     ways += ["".join(f"{_SLASHES}u(?i:{unit:04x})" for unit in _units(code))]
     ways += [f"{_SLASHES}x(?i:{code:02x})"] if code < 256 else []
+    ways += [f"{_SLASHES}U(?i:{code:08x})"] if code > 0xFFFF else []
     ways += [f"{_SLASHES}{short}" for short, meant in _SHORT.items() if meant == sign]
-    ways += [_SLASHES + (re.escape(sign) if sign != "\\" else "")] if sign in "\"'/\\" else []
+    ways += [_SLASHES] if sign == "\\" else []
     ways += [r"\+"] if sign == " " else []
     return f"(?:{'|'.join([*ways, re.escape(sign)])})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import socket
 import subprocess
@@ -689,7 +690,8 @@ def test_where_bubblewrap_works_code_tools_do() -> None:
     except OSError:
         worked = False
     found = probe()
-    assert isinstance(found, Sandbox) or not worked or not os.path.exists("/usr/bin/python3"), found
+    possible = worked and os.path.exists("/usr/bin/python3") and filter_for(platform.machine())
+    assert isinstance(found, Sandbox) or not possible, found
 
 
 def test_what_the_probe_says_is_kept() -> None:

@@ -137,6 +137,17 @@ def test_inputs_and_output_are_the_schemas_of_the_tool() -> None:
     assert made.description == "Measure something"
 
 
+def test_an_output_of_any_type_is_one_of_any_type() -> None:
+    """A plan that gives what a tool without a type gave."""
+    untyped = Tool.declare("untyped", input_schema={"type": "object", "properties": {}}, effect="reads")
+    plan = Plan.model_validate(
+        {"goal": "Hand on", "steps": [{"id": "s", "tool": "untyped"}], "output": {"all": {"$": "s"}}}
+    )
+    made = as_tool(plan, "hand_on", [untyped])
+    assert made.output is not None
+    assert made.output.document["properties"] == {"all": {}}
+
+
 def test_the_effect_is_the_strongest_and_the_permissions_are_all() -> None:
     """So the check, the approval and the registry judge it by what it does."""
     undone = {"id": "u", "tool": "size", "args": {"name": "x"}, "undo": {"tool": "send", "args": {"to": "x"}}}

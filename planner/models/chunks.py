@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .chat import ChatModel
+from .chat import ChatModel, refuse_if_forbidden
 from .history import read_call
 from .messages import AIMessage, InvalidToolCall, Message, ToolCall, add_usage
 
-__all__ = ["AIMessageChunk", "ToolCallChunk", "stream_of"]
+__all__ = ["AIMessageChunk", "ToolCallChunk", "ask_streaming", "stream_of"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,19 @@ async def stream_of(
         return
     async for chunk in astream(messages, **options):
         yield chunk
+
+
+async def ask_streaming(
+    model: ChatModel, messages: Sequence[Message], heard: Callable[[AIMessageChunk], None], **options: Any
+) -> AIMessage:
+    """The model's answer, of which `heard` is told each part; options that are None are not passed."""
+    refuse_if_forbidden(model)
+    whole = AIMessageChunk()
+    given = {name: value for name, value in options.items() if value is not None}
+    async for chunk in stream_of(model, messages, **given):
+        heard(chunk)
+        whole = whole + chunk
+    return whole.message()
 
 
 def _whole(message: AIMessage) -> AIMessageChunk:
