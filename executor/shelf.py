@@ -62,8 +62,16 @@ class Shelf:
         seconds: float | None,
     ) -> Registry:
         """`choose_tools`, by the engine's search."""
-        rules = {"most": most, "always": tuple(always), "filled": filled, "max_level": max_level}
-        choose = partial(choose_tools, goal, registry, principal, **rules)
+        choose = partial(
+            choose_tools,
+            goal,
+            registry,
+            principal,
+            most=most,
+            always=tuple(always),
+            filled=filled,
+            max_level=max_level,
+        )
         if self._search is None:
             return choose()
         why = f"it gave nothing within {seconds} s"

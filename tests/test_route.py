@@ -251,12 +251,12 @@ def shop(count: int = 150) -> Registry:
     return Registry(*family("zoo", count, "animals"), broken, mend)
 
 
-def plan_of(*tools: str, goal: str = "look for customers") -> Any:
+def plan_of(*tools: str, goal: str = "look for customers") -> Plan:
     steps = [{"id": f"s{n}", "tool": name} for n, name in enumerate(tools)]
     return Plan.model_validate({"goal": goal, "steps": steps})
 
 
-def patch_of(tool_name: str) -> Any:
+def patch_of(tool_name: str) -> Patch:
     return Patch.model_validate({"add": [{"id": "again", "tool": tool_name, "replaces": "s0"}]})
 
 
@@ -354,12 +354,15 @@ async def test_rules_see_all_tools() -> None:
     """They know theirs by name; nothing is chosen for them, in plans and re-plans."""
     seen: list[int] = []
 
-    def replan(request: ReplanRequest) -> Any:
+    def plan(request: PlanRequest) -> Plan:
+        seen.append(len(request.tools))
+        return plan_of("shop.fail")
+
+    def replan(request: ReplanRequest) -> Patch:
         seen.append(len(request.tools))
         return patch_of("zoo.t003")
 
-    planner = FunctionPlanner(lambda request: seen.append(len(request.tools)) or plan_of("shop.fail"), replan)
-    engine = Engine(shop(), planner)
+    engine = Engine(shop(), FunctionPlanner(plan, replan))
     assert (await engine.run(await engine.plan("look for customers"))).ok
     assert seen == [152, 152]
 
