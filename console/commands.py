@@ -20,12 +20,14 @@ from ..executor.run import Run
 from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal
 from ..planner.approvals import Approval, Scope
+from ..planner.bounds import limits_of
 from ..planner.documents import Source, write_yaml
 from ..planner.findings import CheckFailed, PlanUnreadable, Report
 from ..planner.plan import Plan
 from ..planner.reviewing import Review, diff
 from ..planner.sarif import report_to_sarif
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
+from ..policies.policies import Policies
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -56,6 +58,7 @@ __all__ = [
     "cancel",
     "check",
     "make_plan",
+    "rehearse",
     "resume",
     "review",
     "run",
@@ -300,6 +303,24 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
         )
 
 
+def rehearse(screen: Screen, setting: Setting, given: Given, path: str, *, reads: bool, full: bool) -> Code:
+    """Run a plan for show, with stand-ins in the place of its tools."""
+    plan, source = read_given_plan(path)
+    inputs = given.read(plan)
+    engine = Engine(**setting.loaded())
+    _checked(engine, plan, source)
+    with View(screen) as view:
+        desk = _desk(screen, view, None)
+        engine = Engine(**setting.loaded(), watch=view.watch, listen=view.listen, decide=desk)
+        try:
+            ended = wait_for(lambda: engine.rehearse(plan, inputs=inputs, reads=reads))
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted: a rehearsal is not kept; begin it again") from None
+    screen.document(ended.to_json())
+    screen.show(telling.account(ended, took=view.progress.took, full=full))
+    return _code(ended)
+
+
 def _approval_here(
     screen: Screen, engine: Engine, plan: Plan, inputs: dict[str, Any] | None, consent: Consent, *, full: bool
 ) -> Approval | None:
@@ -526,13 +547,28 @@ def runs(screen: Screen, journal: str | None) -> Code:
     return Code.DONE
 
 
-def show_tools(screen: Screen, tools: str, name: str | None) -> Code:
-    """The tools there are, or all that is declared of one."""
-    registry = load_registry(tools)
+def show_tools(screen: Screen, tools: str, name: str | None, policies: str | None = None) -> Code:
+    """The tools there are, or all that is declared of one and what these rules make of it."""
+    registry, rules = load_registry(tools), read_policies(policies) or Policies()
     listed = [registry[name]] if name is not None else list(registry)
-    screen.document({"tools": [tool.contract() for tool in listed]})
-    screen.show(render.tool_page(listed[0]) if name is not None else render.tools(listed), important=True)
+    screen.document({"tools": [_whole(tool, rules) for tool in listed]})
+    shown = render.tool_page(listed[0], rules) if name is not None else render.tools(listed)
+    screen.show(shown, important=True)
     return Code.DONE
+
+
+def _whole(tool: Tool, rules: Policies) -> dict[str, Any]:
+    """The contract of a tool, and what stands beside it."""
+    beside = {
+        "title": tool.title,
+        "examples": list(tool.examples),
+        "simulate": tool.simulate is not None,
+        "reconcile": tool.reconcile is not None,
+        "origin": tool.origin,
+        "limits": limits_of(tool, rules),
+        "fingerprint": tool.fingerprint,
+    }
+    return {**tool.contract(), **{name: value for name, value in beside.items() if value}}
 
 
 def search_tools(screen: Screen, tools: str, word: str, query: str, k: int) -> Code:

@@ -65,6 +65,7 @@ from .hands import Hands, Result, rules_of
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .limits import Limiter
 from .mind import outstanding, replay
+from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
@@ -441,6 +442,37 @@ class Engine:
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
+    async def rehearse(
+        self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
+    ) -> Run:
+        """Run a plan for show: `simulate` of each tool is called in the place of the tool, and nothing is changed.
+
+        With `reads`, tools that only read and have no `simulate` are really called. A tool with neither fails as
+        `not_simulated`. The run is in no journal; no approval is needed, and there is no re-plan.
+        """
+        self._checked(plan)
+        events: list[Event] = []
+        watch = self._host.watch
+
+        def both(event: Event) -> None:
+            events.append(event)
+            if watch is not None:
+                watch(event)
+
+        inner = Engine(rehearsed(self.registry, reads=reads), policies=rehearsal_policies(self.policies))
+        inner.principal, inner._safe = self.principal, self._safe
+        inner._host = self._host._replace(
+            planner=None,
+            hooks={},
+            hands=None,
+            model=None,
+            early=None,
+            limiter=inner._host.limiter,
+            watch=both,
+        )
+        run_id = f"rehearsal-{_new_id(self._host.clock())}"
+        return as_rehearsed(await inner.run(plan, inputs=inputs, run_id=run_id), events, self.registry)
+
     async def answer(self, messages: Messages, *, run_id: str | None = None, earlier: int = 0) -> Run:
         """What the model of `react` answers, calling tools on the way: text, or data where a form was asked for.
 
@@ -560,6 +592,12 @@ class Engine:
     ) -> Run:
         """`run` for programs without an event loop."""
         return _block(partial(self.run, plan, inputs=inputs, approval=approval, run_id=run_id), "run")
+
+    def rehearse_blocking(
+        self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
+    ) -> Run:
+        """`rehearse` for programs without an event loop."""
+        return _block(partial(self.rehearse, plan, inputs=inputs, reads=reads), "rehearse")
 
     def answer_blocking(self, messages: Messages, *, run_id: str | None = None) -> Run:
         """`answer` for programs without an event loop."""
@@ -815,6 +853,10 @@ def _check_names(policies: Policies, registry: Registry) -> None:
                 guess = did_you_mean(name, registry.names)
                 verb = "names" if where == "the budget" else "name"
                 raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
+    for tool in registry:
+        if tool.undo and tool.undo not in registry:
+            guess = did_you_mean(tool.undo, registry.names)
+            raise BadInput(f"{tool.name!r} is undone by {tool.undo!r}, which is not registered{guess}")
     hosts = hosts_of(registry)
     for name in [*limits.host, *limits.rates.host]:
         if name.lower() not in hosts:

@@ -31,10 +31,11 @@ from ..policies.failures import Failure, Happened, Kind
 from ..policies.permissions import Principal
 from ..policies.secrets import Secret
 from ..registry.schema import Schema, compile_schema
+from ..registry.standins import Found, asking, found_in
 from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from . import events as e
-from .admission import interrupted, out_of_time
+from .admission import admit, interrupted, out_of_time
 from .asking import differs, digest_of, read_edit, rejected_before
 from .authorize import Authorize, refusal_of
 from .budget import plain_usage, seconds_left
@@ -267,7 +268,10 @@ class Runtime:
             case Consult():
                 self._start(self._consult, command)
             case Ask():
-                if self._host.decide is not None:
+                if self._can_reconcile(command.decision):
+                    self._asking += 1
+                    self._start(self._reconcile, command)
+                elif self._host.decide is not None:
                     self._asking += 1
                     self._start(self._ask, command)
             case _:
@@ -418,6 +422,8 @@ class Runtime:
     def _came_late(self, call: Call, result: Result) -> None:
         """A thread that outlived its deadline ended: that can settle an outcome that was unknown."""
         active = self.state.calls.get(call.path)
+        if active is not None and active.tool is not call.tool:
+            return  # it was asked what became of the call, and nobody waits for that any more
         if self._letting_go or self.problem is not None or active is None or active.attempt != call.attempt:
             return
         answer = _late_answer(result)
@@ -466,6 +472,67 @@ class Runtime:
             said is not None and decision.id in self.state.decisions
         )  # a late result may have answered meanwhile
         return answer_to(self.state, decision, said) if open_ and said is not None else None
+
+    def _can_reconcile(self, decision: e.DecisionAsked) -> bool:
+        """Whether the tool can be asked what became of its call, before anybody is; not about a call in a sub-plan."""
+        if decision.about != "unknown" or "of" in decision.question:
+            return False
+        return self.state.calls[decision.path].tool.reconcile is not None
+
+    async def _reconcile(self, command: Ask) -> None:
+        """Ask the tool, once; where it does not know, the question is one for people."""
+        answer = None
+        try:
+            answer = await self._reconciled(command.decision)
+        except BaseException as error:
+            await _let_through(error)
+            _LOG.exception("`reconcile` failed at %r, so the question stays open", command.decision.id)
+        finally:
+            self._asking -= 1
+        open_ = command.decision.id in self.state.decisions
+        if answer is not None and open_:
+            self._decided(command.decision.id, answer)
+        elif self._host.decide is not None and open_:
+            self._asking += 1
+            await self._ask(command)
+        else:
+            self._look_around()
+
+    async def _reconciled(self, decision: e.DecisionAsked) -> Answer | None:
+        """What the tool itself says of an unknown outcome; None where it cannot say, or may not be asked."""
+        state, active = self.state, self.state.calls[decision.path]
+        tool = active.tool
+        if admit(state, tool, active.args) is not None:
+            return None
+        timeout = state.policies.tool_timeout if tool.timeout_unset else tool.timeout
+        asked = asking(tool)
+        call = Call(
+            state.run, active.path, asked, active.args, active.key, active.attempt, timeout, state.principal
+        )
+        result = await self._guarded(call)
+        by = f"reconcile of {tool.name}"
+        said = found_in(result.value) if result.outcome is Outcome.OK else None
+        if isinstance(said, Found):
+            return answer_to(state, decision, Answer("accept", by, said.value))
+        if said is False and active.attempt < state.policies.retry.attempts:
+            return Answer("retry", by, reason="it did not happen")
+        return None
+
+    async def _guarded(self, call: Call) -> Result:
+        """A call beside those of the plan, which the journal knows by what is made of it: through the same guard."""
+        refusal = await self._guard.enter(call)
+        if refusal is not None:
+            return Result(Outcome.FAILED, None, refusal)
+        result = None
+        try:
+            ready = await self._ready(call)
+            if isinstance(ready, Result):
+                return ready
+            self._guard.begin(call)
+            result = await ready()
+            return result
+        finally:
+            self._guard.leave(call, result)
 
     def _decided(self, id_: str, answer: Answer) -> None:
         self._answer(lambda: decision_made(id_, answer, self.stamp()))
