@@ -37,7 +37,20 @@ from .events import Outcome, Path, path_text
 from .replanning import patch_decided
 from .rounds import MODEL, model_timer
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
-from .state import Active, Ask, Call, Command, Consult, Fault, Lane, Perform, Sleep, State, Write
+from .state import (
+    Active,
+    Ask,
+    Call,
+    Command,
+    Consult,
+    Fault,
+    Lane,
+    Perform,
+    Rejection,
+    Sleep,
+    State,
+    Write,
+)
 from .steps import (
     enter_ready,
     give,
@@ -490,7 +503,7 @@ def _answered_in_child(state: State, decision: e.DecisionAsked, event: e.Decisio
     active.answers[decision.question["of"]] = said
     if event.choice == "reject" and decision.about == "call":
         name, args = decision.question["tool"], decision.question["args"]
-        state.rejected[name, digest_of(args)] = active.path, _no(decision, event).message
+        state.rejected[name, digest_of(args)] = Rejection(active.path, args, _no(decision, event).message)
     if not any(_asks_about(command, decision.path) for command in state.open.values()):
         state.again.append(active)
 
@@ -538,7 +551,8 @@ def _said_no(state: State, active: Active, decision: e.DecisionAsked, event: e.D
     """A person refuses a call or a question, or knows that an outcome nobody knew is a failure."""
     no = _no(decision, event)
     if decision.about == "call":
-        state.rejected[active.tool.name, active.args_digest] = active.path, no.message
+        rejection = Rejection(active.path, active.args, no.message)
+        state.rejected[active.tool.name, active.args_digest] = rejection
     document = decision.question.get("failure") if event.choice == "fail" else None
     _refuse(state, active, Failure.from_json(document) if document else no)
 

@@ -38,6 +38,7 @@ __all__ = [
     "Lane",
     "Node",
     "Perform",
+    "Rejection",
     "Replan",
     "Sleep",
     "StaleState",
@@ -223,6 +224,14 @@ class Undone(NamedTuple):
     lineage: str
     asks: bool = False
     """Whether a person is asked before, whatever was approved."""
+
+
+class Rejection(NamedTuple):
+    """A call that a person refused: at which path, and in which words."""
+
+    path: Path
+    args: dict[str, Any]
+    message: str
 
 
 class Lane:
@@ -509,8 +518,8 @@ class State:
         self.decisions: dict[str, DecisionAsked] = {}
         self.asked: set[str] = set()
         """The ids of all questions so far."""
-        self.rejected: dict[tuple[str, str], tuple[Path, str]] = {}
-        """Calls that a person refused, by tool and digest of the arguments: where, and in which words."""
+        self.rejected: dict[tuple[str, str], Rejection] = {}
+        """Calls that a person refused, by tool and digest of the arguments."""
         self.edited: dict[Path, str] = {}
         """Calls that a person changed, and who."""
         # the re-plan
