@@ -453,6 +453,7 @@ def _tools(
     name: ToolName = None,
     words: Query = None,
     k: Wanted = 10,
+    policies: PolicyFile = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -462,7 +463,7 @@ def _tools(
     if words is not None:
         _do(screen, lambda s: commands.search_tools(s, tools, name or "", words, k))
     else:
-        _do(screen, lambda s: commands.show_tools(s, tools, name))
+        _do(screen, lambda s: commands.show_tools(s, tools, name, policies))
 
 
 @app.command("diff")

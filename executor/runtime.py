@@ -309,7 +309,9 @@ class Runtime:
             if isinstance(perform, Result):
                 unbegun = perform
                 return
-            self._record(e.CallStarted(*self.stamp(), call.path, call.attempt))
+            commands = self.write(e.CallStarted(*self.stamp(), call.path, call.attempt))
+            if commands:
+                self._obey(commands)
             if self.problem is not None:
                 return
             if call.tool.effect is not Effect.READS:
@@ -381,13 +383,6 @@ class Runtime:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
         failure = failure_of(error, self.state.policies)._replace(happened=Happened.MAYBE)
         return Result(Outcome.FAILED if call.tool.resumable else Outcome.UNKNOWN, None, failure)
-
-    def _record(self, event: Event) -> None:
-        """Write an event from which no command follows."""
-        try:
-            self.write(event)
-        except JournalError as error:
-            self._fail(error)
 
     def _settle(self, call: Call, result: Result) -> None:
         if self.problem is not None:

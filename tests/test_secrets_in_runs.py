@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from rich.console import Console
+from support.shell import Shell
 from support.traces import SECRET, encodings, found_in, spilled
 from support.virtual import BACKENDS, now, run_virtual
 
@@ -532,3 +533,44 @@ async def test_a_vault_that_blocks_is_asked_in_a_thread() -> None:
     run = await Engine([pay], secrets=Blocking(SECRET), policies=FREE).run(PAY)
     assert run.state == "done"
     assert places == ["foreplan-tool"] * 2
+
+
+TYPED = '''
+from foreplan import Registry, tool
+
+
+@tool(effect="reads", secret_refs={"token": "CRM_TOKEN"})
+async def fetch(way: str, token: str) -> dict[str, str]:
+    """Use the token, and let it out."""
+    if way == "throw":
+        raise PermissionError(f"401 for {token}")
+    return {"sent": f"Bearer {token}", "hex": token.encode().hex()}
+
+
+registry = Registry(fetch)
+'''
+
+
+def test_the_command_line_takes_secrets_from_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it prints and what it leaves behind holds none; without the variable the call is not begun."""
+    steps = [
+        {"id": way, "tool": "fetch", "args": {"way": way}, "on_failure": "skip"} for way in ("give", "throw")
+    ]
+    (tmp_path / "shop.py").write_text(TYPED)
+    (tmp_path / "plan.json").write_text(
+        json.dumps({"goal": "Fetch", "steps": steps, "output": {"$": "give"}})
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CRM_TOKEN", SECRET)
+    shell = Shell(tmp_path, capsys)
+    words = ("plan.json", "--tools", "shop.py", "--journal", "runs.db")
+    reviewed = shell.here("review", *words[:3])
+    said = [shell.here("run", *words), shell.here("run", *words, "--json"), shell.here("tools", "shop.py")]
+    monkeypatch.delenv("CRM_TOKEN")
+    without = shell.here("run", *words)
+    assert "uses the secret CRM_TOKEN" in reviewed.out
+    assert "Bearer [secret CRM_TOKEN]" in said[1].out
+    assert "set the environment variable CRM_TOKEN" in " ".join((without.out + without.err).split())
+    assert spilled(tmp_path, [each.out + each.err for each in said]) == {}
