@@ -1,4 +1,4 @@
-"""The command line: `foreplan plan | check | review | approve | run | resume | show | runs | cancel | tools | diff`.
+"""The command line: `foreplan plan | check | review | rehearse | approve | run | resume | show | runs | cancel | tools | diff`.
 
 This module says which words there are; `commands.py` says what they do.
 """
@@ -162,6 +162,9 @@ Reason = Annotated[
 ]
 Events = Annotated[bool, typer.Option("--events", help="List every event instead.")]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
+Reads = Annotated[
+    bool, typer.Option("--reads", help="Really call tools that only read and have no stand-in.")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output, and nothing else.")
 ]
@@ -265,6 +268,33 @@ def _review(
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.review(s, setting, given, plan, full=full),
+    )
+
+
+@app.command("rehearse")
+def _rehearse(
+    plan: PlanFile,
+    tools: Tools,
+    inputs: Inputs = None,
+    set: Set = _MANY,
+    reads: Reads = False,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a plan for show.
+
+    Stand-ins (`simulate`) are called in the place of tools, nothing is changed, and nothing is kept.
+    """
+    setting = Setting(tools, None, policies, principal, tuple(permission))
+    given = Given(inputs, tuple(set))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.rehearse(s, setting, given, plan, reads=reads, full=full),
     )
 
 

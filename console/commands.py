@@ -56,6 +56,7 @@ __all__ = [
     "cancel",
     "check",
     "make_plan",
+    "rehearse",
     "resume",
     "review",
     "run",
@@ -298,6 +299,24 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
         return _driven(
             screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
         )
+
+
+def rehearse(screen: Screen, setting: Setting, given: Given, path: str, *, reads: bool, full: bool) -> Code:
+    """Run a plan for show, with stand-ins in the place of its tools."""
+    plan, source = read_given_plan(path)
+    inputs = given.read(plan)
+    engine = Engine(**setting.loaded())
+    _checked(engine, plan, source)
+    with View(screen) as view:
+        desk = _desk(screen, view, None)
+        engine = Engine(**setting.loaded(), watch=view.watch, listen=view.listen, decide=desk)
+        try:
+            ended = wait_for(lambda: engine.rehearse(plan, inputs=inputs, reads=reads))
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted: a rehearsal is not kept; begin it again") from None
+    screen.document(ended.to_json())
+    screen.show(telling.account(ended, took=view.progress.took, full=full))
+    return _code(ended)
 
 
 def _approval_here(

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..planner.bounds import limits_text
 from ..planner.findings import Finding, Report, Severity
 from ..planner.reviewing import Change, Diff, Planned, Review, TakenBack, spell
 from ..policies.effect import Effect
@@ -238,6 +239,7 @@ def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
         yield f"needs {', '.join(plain(p, NAME) for p in step.permissions)}", "dim"
     if step.lacking:
         yield f"lacks {', '.join(plain(p, NAME) for p in step.lacking)}", "bold red"
+    yield from ((plain(said, 2 * NAME), "dim") for said in limits_text(step.limits or {}))
     if step.undo is not None:
         yield from _taken_back(step.undo)
     if step.on_failure == "skip":

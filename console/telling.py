@@ -88,7 +88,7 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     """What happened in a run: its state, each step, failures by kind, the output."""
     limit = None if full else VALUE
     parts: list[RenderableType] = [_verdict(run, took)]
-    if run.message and run.state != "done":
+    if run.message and (run.state != "done" or run.rehearsal):
         parts.append(block(run.message, limit=2000))
     parts += _titled("Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None)
     parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)

@@ -61,6 +61,7 @@ from .hands import Hands, Result, rules_of
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .limits import Limiter
 from .mind import outstanding, replay
+from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
@@ -111,6 +112,8 @@ class Engine:
         on_failure: Hook | None = None,
         on_replan: Hook | None = None,
         on_fallback: Hook | None = None,
+        before_call: Hook | None = None,
+        after_call: Hook | None = None,
         before_model: Hook | None = None,
         after_model: Hook | None = None,
         react: React | None = None,
@@ -137,6 +140,8 @@ class Engine:
             "on_failure": on_failure,
             "on_replan": on_replan,
             "on_fallback": on_fallback,
+            "before_call": before_call,
+            "after_call": after_call,
             "before_model": before_model,
             "after_model": after_model,
         }
@@ -364,6 +369,37 @@ class Engine:
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
+    async def rehearse(
+        self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
+    ) -> Run:
+        """Run a plan for show: `simulate` of each tool is called in the place of the tool, and nothing is changed.
+
+        With `reads`, tools that only read and have no `simulate` are really called. A tool with neither fails as
+        `not_simulated`. The run is in no journal; no approval is needed, and there is no re-plan.
+        """
+        self._checked(plan)
+        events: list[Event] = []
+        watch = self._host.watch
+
+        def both(event: Event) -> None:
+            events.append(event)
+            if watch is not None:
+                watch(event)
+
+        inner = Engine(rehearsed(self.registry, reads=reads), policies=rehearsal_policies(self.policies))
+        inner.principal, inner._safe = self.principal, self._safe
+        inner._host = self._host._replace(
+            planner=None,
+            hooks={},
+            hands=None,
+            model=None,
+            early=None,
+            limiter=inner._host.limiter,
+            watch=both,
+        )
+        run_id = f"rehearsal-{_new_id(self._host.clock())}"
+        return as_rehearsed(await inner.run(plan, inputs=inputs, run_id=run_id), events, self.registry)
+
     async def answer(self, messages: Messages, *, run_id: str | None = None, earlier: int = 0) -> Run:
         """What the model of `react` answers, calling tools on the way: text, or data where a form was asked for.
 
@@ -481,6 +517,12 @@ class Engine:
     ) -> Run:
         """`run` for programs without an event loop."""
         return _block(partial(self.run, plan, inputs=inputs, approval=approval, run_id=run_id), "run")
+
+    def rehearse_blocking(
+        self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
+    ) -> Run:
+        """`rehearse` for programs without an event loop."""
+        return _block(partial(self.rehearse, plan, inputs=inputs, reads=reads), "rehearse")
 
     def answer_blocking(self, messages: Messages, *, run_id: str | None = None) -> Run:
         """`answer` for programs without an event loop."""
@@ -622,6 +664,8 @@ class Engine:
             dice=self._host.dice,
             hands=self._host.hands,
             authorize=self._host.authorize,
+            before_call=self._host.hooks.get("before_call"),
+            after_call=self._host.hooks.get("after_call"),
         )
         child.principal = (
             call.principal

@@ -25,6 +25,7 @@ from . import events as e
 from .budget import bound_seconds, bound_text, open_account, used
 from .calls import (
     admitted,
+    call_consulted,
     call_settled,
     decision_asked,
     decision_made,
@@ -275,6 +276,10 @@ def _hook_answered(state: State, event: e.HookAnswered) -> None:
         if event.answer == "stop":
             state.fallback = None
             state.gave_up = state.gave_up or event.note or "the on_fallback hook stopped the fallback"
+    elif event.hook == "before_call":
+        call_consulted(state, event)
+    elif event.hook == "after_call":
+        del state.open["after", event.path, event.value["attempt"]]
     elif event.hook in ("before_model", "after_model"):
         del state.open["hook"]
         hooked(state, event)

@@ -25,6 +25,7 @@ from ..policies.policies import Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .approvals import asks_at_call, asks_at_undo, asks_for, tools_of, why_needed
+from .bounds import limits_of
 from .checking import check_study, unsound
 from .counts import ONCE, Count, Counts, spell
 from .findings import CheckFailed, Report
@@ -100,6 +101,8 @@ class Planned:
     """The tool's rule over `args` that says when a person is asked, where it has one."""
     secrets: tuple[str, ...] = ()
     """The names of the secrets that the engine gives to its tool."""
+    limits: Mapping[str, Json] | None = None
+    """Which limits hold for calls of its tool beside those of the run (`limits_of`), where some do."""
 
     @property
     def every_step(self) -> Iterator[Planned]:
@@ -113,7 +116,7 @@ class Planned:
         document = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if self.steps is None:
             document = {k: v for k, v in document.items() if k not in ("steps", "times", "output")}
-        usual = ("until", "next", "every", "undo", "asks_when", "secrets")
+        usual = ("until", "next", "every", "undo", "asks_when", "secrets", "limits")
         rare = {k for k in usual if document[k] in (None, [])}
         return {k: v for k, v in document.items() if k not in rare}
 
@@ -356,6 +359,7 @@ class _Seen:
             every=step.every,
             undo=self._undo(site),
             secrets=_secrets(tool),
+            limits=(limits_of(tool, self.policies) or None) if tool is not None else None,
             steps=inside,
             times=self.counts.of(site) if inside is not None else ONCE,
             output=step.output,

@@ -52,6 +52,15 @@ class Rate(Frozen):
             raise ValueError(f"{said!r} is no rate; write it like '10/s', '100/min', '5/10s', '1000/h'")
         return {"calls": int(match[1]), "seconds": int(match[2] or 1) * _PERIODS[match[3]]}
 
+    @property
+    def text(self) -> str:
+        """As it is written: `10/s`, `5/10s`."""
+        for unit, seconds in reversed(_PERIODS.items()):
+            if self.seconds >= seconds and self.seconds % seconds == 0:
+                times = int(self.seconds // seconds)
+                return f"{self.calls}/{times if times > 1 else ''}{unit}"
+        return f"{self.calls} in {self.seconds:g} s"
+
 
 class Rates(Frozen):
     """How fast calls may begin: by tool name, by host, and for whoever the runs act for."""

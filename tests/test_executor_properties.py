@@ -62,6 +62,8 @@ def answer(question: DecisionAsked, choice: int) -> Answer:
     place = sum(map(ord, path_text(question.path))) + choice
     said = question.options[place % len(question.options)]
     again = question.about != "unknown" or int(question.id.rpartition(":")[2]) < 3
+    if said == "edit":  # to what nobody has refused
+        return Answer(said, "ada", {"args": {"k": question.question["args"]["k"] + 100}})
     return Answer(said if again or said != "retry" else "fail", "ada", 3)
 
 
