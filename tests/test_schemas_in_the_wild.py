@@ -142,7 +142,7 @@ def test_every_form_of_the_plan_schema_holds_what_the_tool_takes(case: str) -> N
     for args in good:
         document = {"steps": [{"id": "a", "tool": "wild", "args": args}]}
         for form in ("full", "compact"):
-            validator = jsonschema.Draft202012Validator(plan_schema(tools, form=form))  # type: ignore[arg-type]
+            validator = jsonschema.Draft202012Validator(plan_schema(tools, form=form))
             assert validator.is_valid(document), (form, args)
         strict = jsonschema.Draft202012Validator(plan_schema(tools, form="strict"))
         assert strict.is_valid(to_strict(Plan.model_validate(document), tools)), args
