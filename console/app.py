@@ -441,6 +441,7 @@ def _tools(
     name: ToolName = None,
     words: Query = None,
     k: Wanted = 10,
+    policies: PolicyFile = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -450,7 +451,7 @@ def _tools(
     if words is not None:
         _do(screen, lambda s: commands.search_tools(s, tools, name or "", words, k))
     else:
-        _do(screen, lambda s: commands.show_tools(s, tools, name))
+        _do(screen, lambda s: commands.show_tools(s, tools, name, policies))
 
 
 @app.command("diff")

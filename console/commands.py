@@ -20,12 +20,14 @@ from ..executor.run import Run
 from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal
 from ..planner.approvals import Approval, Scope
+from ..planner.bounds import limits_of
 from ..planner.documents import Source, write_yaml
 from ..planner.findings import CheckFailed, PlanUnreadable, Report
 from ..planner.plan import Plan
 from ..planner.reviewing import Review, diff
 from ..planner.sarif import report_to_sarif
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
+from ..policies.policies import Policies
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -545,13 +547,28 @@ def runs(screen: Screen, journal: str | None) -> Code:
     return Code.DONE
 
 
-def show_tools(screen: Screen, tools: str, name: str | None) -> Code:
-    """The tools there are, or all that is declared of one."""
-    registry = load_registry(tools)
+def show_tools(screen: Screen, tools: str, name: str | None, policies: str | None = None) -> Code:
+    """The tools there are, or all that is declared of one and what these rules make of it."""
+    registry, rules = load_registry(tools), read_policies(policies) or Policies()
     listed = [registry[name]] if name is not None else list(registry)
-    screen.document({"tools": [tool.contract() for tool in listed]})
-    screen.show(render.tool_page(listed[0]) if name is not None else render.tools(listed), important=True)
+    screen.document({"tools": [_whole(tool, rules) for tool in listed]})
+    shown = render.tool_page(listed[0], rules) if name is not None else render.tools(listed)
+    screen.show(shown, important=True)
     return Code.DONE
+
+
+def _whole(tool: Tool, rules: Policies) -> dict[str, Any]:
+    """The contract of a tool, and what stands beside it."""
+    beside = {
+        "title": tool.title,
+        "examples": list(tool.examples),
+        "simulate": tool.simulate is not None,
+        "reconcile": tool.reconcile is not None,
+        "origin": tool.origin,
+        "limits": limits_of(tool, rules),
+        "fingerprint": tool.fingerprint,
+    }
+    return {**tool.contract(), **{name: value for name, value in beside.items() if value}}
 
 
 def search_tools(screen: Screen, tools: str, word: str, query: str, k: int) -> Code:

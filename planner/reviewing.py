@@ -103,6 +103,8 @@ class Planned:
     """The names of the secrets that the engine gives to its tool."""
     limits: Mapping[str, Json] | None = None
     """Which limits hold for calls of its tool beside those of the run (`limits_of`), where some do."""
+    cost: float = 0.0
+    """What one call costs, as its tool states."""
 
     @property
     def every_step(self) -> Iterator[Planned]:
@@ -116,8 +118,8 @@ class Planned:
         document = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if self.steps is None:
             document = {k: v for k, v in document.items() if k not in ("steps", "times", "output")}
-        usual = ("until", "next", "every", "undo", "asks_when", "secrets", "limits")
-        rare = {k for k in usual if document[k] in (None, [])}
+        usual = ("until", "next", "every", "undo", "asks_when", "secrets", "limits", "cost")
+        rare = {k for k in usual if document[k] in (None, [], 0.0)}
         return {k: v for k, v in document.items() if k not in rare}
 
 
@@ -359,6 +361,7 @@ class _Seen:
             every=step.every,
             undo=self._undo(site),
             secrets=_secrets(tool),
+            cost=tool.cost if tool is not None else 0.0,
             limits=(limits_of(tool, self.policies) or None) if tool is not None else None,
             steps=inside,
             times=self.counts.of(site) if inside is not None else ONCE,

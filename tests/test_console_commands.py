@@ -156,16 +156,75 @@ def test_diff_shows_what_changed(shell: Shell) -> None:
 
 
 def test_tools_lists_effects(shell: Shell) -> None:
-    """One line for each tool."""
+    """One line for each tool, with what it needs."""
     said = shell.here("tools", *TOOLS)
     lines = [line.split() for line in said.out.splitlines()]
-    assert ["refund", "acts", "Refund", "a", "payment."] in lines
+    assert ["refund", "acts", "payments.refund", "Refund", "a", "payment."] in lines
 
 
 def test_one_tool_is_shown_with_its_arguments(shell: Shell) -> None:
     """Name, effect, description of each argument."""
     said = shell.here("tools", "read_ledger", *TOOLS)
     assert (said.code, "The ledger." in said.out) == (0, True)
+
+
+def test_one_tool_is_shown_whole_with_what_the_rules_make_of_it(shell: Shell) -> None:
+    """Level, limits and time under these rules, cost, secrets, stand-ins, examples, fingerprint; JSON holds the same."""
+    Path("hotel.py").write_text(
+        "from foreplan import tool\n"
+        "def as_if(room: str): return room\n"
+        "@tool(level='high', cost=0.5, host='api.hotel.example', undo='leave', simulate=as_if, tags=['travel'],\n"
+        "      examples=[{'room': 'blue'}], secret_refs={'token': 'HOTEL_TOKEN'}, requires_approval='each')\n"
+        "def stay(room: str, token: str) -> str:\n    'Stay.'\n    return room\n"
+        "@tool\ndef leave(room: str) -> None:\n    'Leave.'\n"
+        "registry = [stay, leave]\n"
+    )
+    Path("rules.yaml").write_text(
+        "tool_timeout: 7\nmax_level: medium\nlimits: {tool: {stay: 2}, rates: {host: {api.hotel.example: 5/s}}}\n"
+    )
+    page = shell.here("tools", "stay", "--tools", "hotel.py", "--policies", "rules.yaml").out
+    for words in (
+        "high, refused: above medium",
+        "asked at each call",
+        "7 s by policy",
+        "at most 2 at once",
+        "at most 5/s on api.hotel.example",
+        "0.5 a call",
+        "token from HOTEL_TOKEN",
+        "undone by",
+        "simulated",
+        "a person is asked",
+        "travel",
+        "hotel.stay",
+        "sha256:",
+        "blue",
+    ):
+        assert words in page, words
+    [told] = shell.here("tools", "stay", "--tools", "hotel.py", "--json").document["tools"]
+    assert (told["simulate"], told["cost"], told["examples"]) == (True, 0.5, [{"room": "blue"}])
+    assert told["fingerprint"].startswith("sha256:")
+
+
+def test_a_rehearsal_says_that_it_was_one(shell: Shell) -> None:
+    """Stand-ins are called, nothing is kept; a tool without one fails, which is exit code 1."""
+    Path("hotel.py").write_text(
+        "from foreplan import tool\n"
+        "@tool(simulate=lambda room: 'as if ' + room)\n"
+        "def stay(room: str) -> str:\n    'Stay.'\n    raise SystemExit(9)\n"
+        "@tool(effect='reads')\ndef rooms() -> list[str]:\n    'Rooms.'\n    return ['blue']\n"
+        "registry = [stay, rooms]\n"
+    )
+    Path("stay.yaml").write_text(
+        "foreplan: 1\nsteps:\n  - {id: r, tool: rooms}\n  - {id: s, tool: stay, each: {$: r}, args: {room: {$: item}}}\n"
+    )
+    said = shell.here("rehearse", "stay.yaml", "--tools", "hotel.py", "--reads")
+    assert said.code == 0
+    assert "a rehearsal, in which nothing was changed (1 call was simulated, 1 call really read)" in " ".join(
+        said.out.split()
+    )
+    told = shell.here("rehearse", "stay.yaml", "--tools", "hotel.py", "--json")
+    assert (told.code, told.document["rehearsal"]) == (1, True)
+    assert [failure["code"] for failure in told.document["failures"]] == ["not_simulated"]
 
 
 def test_tools_are_searched_by_words(shell: Shell) -> None:
