@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
+    from .registry.standins import Found
     from .registry.tools import Tool, ToolContext, tool
     from .registry.vaults import EnvironmentSecrets, KeyringSecrets, MappingSecrets
 
@@ -48,6 +49,7 @@ __all__ = [
     "EnvironmentSecrets",
     "Failure",
     "ForeplanError",
+    "Found",
     "FunctionPlanner",
     "HybridSearch",
     "KeyringSecrets",
@@ -111,6 +113,7 @@ _HOMES = {
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
+    "registry.standins": ("Found",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
     "registry.vaults": ("EnvironmentSecrets", "KeyringSecrets", "MappingSecrets"),
 }

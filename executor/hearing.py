@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..planner.models.chat import ChatModel, ask_model
 from ..planner.models.chunks import AIMessageChunk, ask_streaming
-from ..planner.models.history import Messages, messages_of
-from ..planner.models.messages import AIMessage, Message
+from ..planner.models.messages import Message
 from ..planner.models.window import Window
 from ..planner.react import round_messages, tool_specs
-from ..policies.errors import BadInput
 from ..registry.tools import Tool
 from ..registry.values import to_plain
 from .budget import plain_usage
 from .state import Dialogue
 
-__all__ = ["Keep", "hear", "heard_in", "hook_value"]
+__all__ = ["hear", "heard_in"]
 
 Listener = Callable[[AIMessageChunk], None]
-
-
-class Keep(NamedTuple):
-    """What a `before_model` hook gives whose messages are to stay in the history; else they are for this call only."""
-
-    messages: Messages
 
 
 def heard_in(dialogue: Dialogue) -> Sequence[Message]:
@@ -51,20 +43,3 @@ async def hear(
     else:
         answer = await ask_streaming(model, messages, listener, **options)
     return {"message": to_plain(answer.to_json()), "usage": plain_usage(answer.usage)}
-
-
-def hook_value(hook: str, said: Any) -> dict[str, Any] | None:
-    """What a hook around the model wants instead, as plain JSON. Raises `BadInput` for what is neither."""
-    if said is None or isinstance(said, bool | str):
-        return None
-    if hook == "before_model":
-        messages = messages_of(said.messages if isinstance(said, Keep) else said)
-        return {
-            "messages": to_plain([message.to_json() for message in messages]),
-            "keep": isinstance(said, Keep),
-        }
-    if hook == "after_model":
-        if not isinstance(said, AIMessage):
-            raise BadInput(f"after_model gives an AIMessage or None, not {type(said).__name__}")
-        return {"message": to_plain(said.to_json())}
-    return None

@@ -498,6 +498,37 @@ def _tools(study: Study) -> Findings:
                 yield finding("undo_of_read", f"{pointer}/undo", message)
 
 
+def _without_undo(study: Study) -> Findings:
+    """Acts that could be taken back where something may fail after them: a later call, or another item."""
+    calls = [site for site in study.sites if site.step.tool is not None]
+    for site in calls:
+        step, tool = site.step, study.tool(site.step)
+        alone = site is calls[-1] and not step.has("each")
+        if tool is None or not tool.undo or tool.effect is not Effect.ACTS or step.undo is not None or alone:
+            continue
+        taken_back = study.registry.get(tool.undo)
+        if taken_back is None or _why_not(study, taken_back)[0]:
+            continue
+        message = (
+            f"{quoted(site.id)} has no `undo`, though {quoted(tool.undo)} takes back what {quoted(tool.name)} does, "
+            "and something may fail after it"
+        )
+        yield finding("without_undo", site.pointer, message, _undoing(tool, taken_back, step))
+
+
+def _undoing(tool: Tool, taken_back: Tool, step: Step) -> str:
+    """`undo: {…}` to begin with: arguments by name from the result, else as the step gives them."""
+    gives = tool.output.document if tool.output is not None else True
+    known = gives.get("properties", {}) if isinstance(gives, dict) else {}
+    args: dict[str, Json] = {}
+    for name in taken_back.input.document.get("required", []):
+        if name in known:
+            args[name] = {"$": f"result.{name}"}
+        else:
+            args[name] = step.args.get(name, {"$": "result"})
+    return "undo: " + json.dumps({"tool": taken_back.name, "args": args}, ensure_ascii=False)
+
+
 def _named_tool(
     study: Study, name: str, pointer: str, denied: dict[str, tuple[str, str]]
 ) -> Generator[Finding, None, Tool | None]:
@@ -599,10 +630,10 @@ def _arguments(
         if held is not None and part is not None:
             yield from _mixed(study, part, args[str(name)], held, (name,))
     if literals and not schema.accepts(literals):
-        yield from _misfits(schema, literals, pointer)
+        yield from _misfits(known, schema, literals, pointer)
 
 
-def _misfits(schema: Schema, literals: Mapping[str, Json], pointer: str) -> Findings:
+def _misfits(wanted: Type, schema: Schema, literals: Mapping[str, Json], pointer: str) -> Findings:
     """What is wrong with literal arguments, once JSON that was written as text has been read."""
     decoded = decode(schema, dict(literals))
     paths = [split_pointer(place) for place in decoded.places]
@@ -613,6 +644,8 @@ def _misfits(schema: Schema, literals: Mapping[str, Json], pointer: str) -> Find
             where = pointer_to(*path, within=pointer)
             yield _as_text(_called(_numbered(path)), where, _looked_up(taken, path))
     for problem in _problems_of(schema, taken):
+        if _is_stray(problem) and wanted.field(split_pointer(problem.pointer)[0]) is None:
+            continue  # told by `_keys`, with the nearest name
         yield _misfit(problem, pointer, _as_json(taken, problem.pointer))
 
 
@@ -725,11 +758,11 @@ def _bare(template: Json) -> Json:
 def _problems_of(schema: Schema, values: Mapping[str, Json]) -> list[Problem]:
     """What is wrong with these properties of an object, whatever others it lacks or has."""
     found = schema.problems(dict(values))
-    return [p for p in found if p.pointer and split_pointer(p.pointer)[0] in values and not _is_stray(p)]
+    return [p for p in found if p.pointer and split_pointer(p.pointer)[0] in values]
 
 
 def _is_stray(problem: Problem) -> bool:
-    """A key too many is told by `_keys`, with the nearest name."""
+    """Whether it is about an argument too many."""
     return problem.rule == "additionalProperties" and problem.pointer.count("/") <= 1
 
 
@@ -782,6 +815,7 @@ _RULES: tuple[Callable[[Study], Findings], ...] = (
     _without_output,
     _unused,
     _unordered,
+    _without_undo,
     lookalikes,
     undescribed,
 )
