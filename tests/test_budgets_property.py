@@ -128,7 +128,7 @@ class Recorder(MemoryJournal):
             self.order.append((log.run, event))
             write(event)
 
-        log.append = append  # type: ignore[method-assign]
+        log.append = append
         return log
 
     def until(self, cut: int) -> Recorder:
@@ -384,7 +384,7 @@ def check_killed(seed: int, backend: str) -> None:
 SEEDS = st.integers(0, 10**9)
 
 
-def runs(most: int) -> Any:
+def runs(most: int) -> settings:
     return settings(
         max_examples=most,
         deadline=None,
