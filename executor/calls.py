@@ -76,6 +76,8 @@ __all__ = [
 
 
 _OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
+_QUEUES = 8
+"""So many tools that wait for their turn (a rate, a place at their host) together fill the slots of a run."""
 
 
 # ---------------------------------------------------------------------------------------------- calls are admitted
@@ -152,15 +154,24 @@ def _go_on(state: State, active: Active) -> None:
 
 def _take(state: State, name: str, who: Lane | Active) -> bool:
     """Take a slot of the run and of the tool; without one of the tool, who asks is parked until one is free."""
-    most = state.policies.limits.tool.get(name)
-    if most is not None:
-        live = state.live_of.get(name, 0)
-        if live >= most:
+    if name in state.policies.limits.tool or name in state.paced:
+        if not _has_room(state, name):
             state.parked.setdefault(name, deque()).append(who)
             return False
-        state.live_of[name] = live + 1
+        state.live_of[name] = state.live_of.get(name, 0) + 1
     state.live += 1
     return True
+
+
+def _has_room(state: State, name: str) -> bool:
+    """Whether one more call of this tool may be live, and wait for its turn if its pace is bounded.
+
+    Only a few may wait at a time: all slots of the run in the queue of a slow tool would keep the others from theirs.
+    """
+    limits, live = state.policies.limits, state.live_of.get(name, 0)
+    if live >= limits.tool.get(name, live + 1):
+        return False
+    return name not in state.paced or live - state.begun_of.get(name, 0) < max(1, limits.run // _QUEUES)
 
 
 def _free(state: State, name: str) -> None:
@@ -184,12 +195,8 @@ def _wake(state: State, name: str) -> None:
 def _pass_on(state: State, lane: Lane) -> None:
     """A lane that was closed while it waited leaves the slot it was woken for to the next."""
     tool = lane.node.code.tool
-    if lane.undoes is None and tool is not None and state.live_of.get(tool.name, 0) < _most(state, tool.name):
+    if lane.undoes is None and tool is not None and _has_room(state, tool.name):
         _wake(state, tool.name)
-
-
-def _most(state: State, name: str) -> int:
-    return state.policies.limits.tool.get(name, 0)
 
 
 def _start_next(state: State, lane: Lane, tool: Tool) -> None:
@@ -354,6 +361,10 @@ def started(state: State, event: e.CallStarted) -> None:
     """An attempt begins; of a tool that acts, that is remembered."""
     active = state.calls[event.path]
     active.started = active.begun = True
+    name = active.tool.name
+    if name in state.paced:
+        state.begun_of[name] = state.begun_of.get(name, 0) + 1
+        _wake(state, name)
     if state.bounded:
         state.unstarted.discard(event.path)
     if active.tool.effect is Effect.ACTS:
@@ -385,6 +396,8 @@ def call_settled(state: State, event: e.CallSettled) -> None:
         _call_failed(state, lane, index, tool, event, event.args)
         return
     settle_up(state, active, event)
+    if event.attempt and active.started and active.tool.name in state.paced:
+        state.begun_of[active.tool.name] -= 1
     if "after_call" in state.hooks and event.outcome is not Outcome.CANCELLED:
         about = Consult("after_call", None, event.path, active.tool, active.args, event)
         give(state, ("after", event.path, event.attempt), about)

@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 import anyio
 
 from ..planner.approvals import Approval, Scope, approval_needed, bind, differences, tools_of
+from ..planner.bounds import rules_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
@@ -61,7 +62,7 @@ from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .early import Early
 from .events import Event, Outcome
-from .hands import Hands, Result, rules_of
+from .hands import Hands, Result
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .limits import Limiter
 from .mind import outstanding, replay

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from ..planner.bounds import rules_of
 from ..planner.models.messages import HumanMessage
 from ..policies.expressions import EvaluationError
 from ..policies.text import count
@@ -98,6 +99,7 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.inputs = event.inputs
     state.principal = event.principal
     state.policies = event.policies
+    state.paced = _paced(state)
     state.contracts = frozenset(event.contracts)
     state.approval = event.approval
     state.planner = event.planner
@@ -109,6 +111,16 @@ def _opened(state: State, event: e.RunOpened) -> None:
         begin_dialogue(state, event.agent)
         return
     state.open["plan"] = Write(e.PlanAccepted, ())  # the engine holds the plan; it writes this itself
+
+
+def _paced(state: State) -> frozenset[str]:
+    """The tools of a run whose calls may have to wait for their turn."""
+    limits = state.policies.limits
+    if not (limits.host or limits.rates.host or limits.rates.tool):
+        return frozenset()
+    return frozenset(
+        name for name, tool in state.tools.items() if rules_of(tool, state.principal, state.policies).paced
+    )
 
 
 def _accepted(state: State, event: e.PlanAccepted) -> None:

@@ -477,6 +477,10 @@ class State:
         """Calls that the hook before them is asked about, with their arguments."""
         self.live = 0
         self.live_of: dict[str, int] = {}
+        self.paced: frozenset[str] = frozenset()
+        """Tools whose calls may have to wait for their turn although the run has room."""
+        self.begun_of: dict[str, int] = {}
+        """How many of the live calls of these have begun."""
         self.denied: dict[str, Failure | None] = {}
         self.acted: dict[tuple[str, str], dict[Path, dict[str, Any]]] = {}
         """Calls of tools that act, by tool and digest of the arguments: which paths made it, and may have had effect."""
