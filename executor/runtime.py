@@ -466,7 +466,13 @@ class Runtime:
         open_ = (
             said is not None and decision.id in self.state.decisions
         )  # a late result may have answered meanwhile
-        return answer_to(self.state, decision, said) if open_ and said is not None else None
+        if not open_ or said is None:
+            return None
+        try:
+            return answer_to(self.state, decision, said)
+        except BadInput as error:
+            _LOG.warning("the question stays open: %s", error)
+            return None
 
     def _can_reconcile(self, decision: e.DecisionAsked) -> bool:
         """Whether the tool can be asked what became of its call, before anybody is; not about a call in a sub-plan."""
