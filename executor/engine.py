@@ -35,7 +35,7 @@ from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
 from ..planner.models.chunks import AIMessageChunk
-from ..planner.models.history import Messages, messages_of
+from ..planner.models.history import Messages, spoken
 from ..planner.plan import Plan
 from ..planner.planners import Planner
 from ..planner.react import React
@@ -374,7 +374,7 @@ class Engine:
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
-        spec = self._react.spec(self._callable().names, messages_of(messages))
+        spec = self._react.spec(self._callable().names, spoken(messages))
         await self._learn()
         self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))

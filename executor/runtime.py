@@ -41,7 +41,7 @@ from .budget import plain_usage, seconds_left
 from .early import Early
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
-from .hearing import hear, heard_in, hook_value
+from .hearing import hear, hook_value
 from .journal import Log
 from .limits import Limiter
 from .mind import advance
@@ -477,7 +477,8 @@ class Runtime:
             if isinstance(said, Awaitable):
                 said = await said
             answer = "stop" if said is False else "go"
-            value = hook_value(command.hook, said)
+            dialogue = self.state.dialogue
+            value = hook_value(command.hook, said, dialogue.history) if dialogue is not None else None
             if hook is None:
                 note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
             if isinstance(said, str):
@@ -490,7 +491,7 @@ class Runtime:
     def _subject(self, command: Consult) -> tuple[Any, ...]:
         dialogue = self.state.dialogue
         if command.hook == "before_model" and dialogue is not None:
-            return (list(heard_in(dialogue)),)
+            return (list(dialogue.history),)
         if command.hook == "after_model" and dialogue is not None:
             return (dialogue.history[-1],)
         request = replan_request(self.state)
