@@ -7,6 +7,7 @@ differ by what grows with the history. The figures are of the quickest of the re
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import tempfile
 import time
@@ -96,7 +97,7 @@ async def talk(rounds: int, width: int, durable: bool, options: dict[str, Any]) 
 
 def figures_of(seconds: float, turns: list[float]) -> Figures:
     """What one dialogue took, whole and by the round."""
-    took = [after - before for before, after in zip(turns, turns[1:], strict=False)]
+    took = [after - before for before, after in itertools.pairwise(turns)]
     first, last = (statistics.fmean(part) * 1e3 for part in (took[:100], took[-100:]))
     return {
         "cpu_s": round(seconds, 3),
