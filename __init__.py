@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .executor.agent import create_agent
     from .executor.engine import Engine
-    from .executor.hearing import Keep
+    from .executor.hooks import Keep
     from .executor.journal import MemoryJournal
     from .executor.run import Run
     from .executor.session import Session
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
+    from .registry.standins import Found
     from .registry.tools import Tool, ToolContext, tool
     from .registry.vaults import EnvironmentSecrets, KeyringSecrets, MappingSecrets
 
@@ -57,6 +58,7 @@ __all__ = [
     "EnvironmentSecrets",
     "Failure",
     "ForeplanError",
+    "Found",
     "FunctionPlanner",
     "HumanMessage",
     "HybridSearch",
@@ -109,7 +111,7 @@ __all__ = [
 _HOMES = {
     "executor.agent": ("create_agent",),
     "executor.engine": ("Engine",),
-    "executor.hearing": ("Keep",),
+    "executor.hooks": ("Keep",),
     "executor.journal": ("MemoryJournal",),
     "executor.run": ("Run",),
     "executor.session": ("Session",),
@@ -139,6 +141,7 @@ _HOMES = {
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
+    "registry.standins": ("Found",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
     "registry.vaults": ("EnvironmentSecrets", "KeyringSecrets", "MappingSecrets"),
 }

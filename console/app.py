@@ -1,4 +1,4 @@
-"""The command line: `foreplan plan | check | review | approve | run | resume | show | runs | cancel | tools | diff`.
+"""The command line: `foreplan plan | check | review | rehearse | approve | run | resume | show | runs | cancel | tools | diff`.
 
 This module says which words there are; `commands.py` says what they do.
 """
@@ -82,13 +82,23 @@ NeededPlanner = Annotated[
         show_default=False,
     ),
 ]
+AuthorizeWord = Annotated[
+    str | None,
+    typer.Option(
+        "--authorize",
+        metavar="MODULE:NAME",
+        help="A function that is asked before each attempt of a call: module:attribute or file.py:attribute.",
+    ),
+]
 PolicyFile = Annotated[
     str | None, typer.Option("--policies", metavar="FILE", help="The rules: a YAML or JSON file.")
 ]
 Who = Annotated[
     str | None,
     typer.Option(
-        "--principal", metavar="ID|FILE", help="On whose behalf: an id, or a file with id and permissions."
+        "--principal",
+        metavar="ID|FILE",
+        help="On whose behalf: an id, or a file with id, roles and permissions.",
     ),
 ]
 Permission = Annotated[
@@ -154,7 +164,7 @@ Decide = Annotated[
     typer.Option(
         "--decide",
         metavar="ID=CHOICE",
-        help="The answer to an open question (ID=answer:JSON answers a step that asks, ID=accept:JSON gives a result); may be repeated.",
+        help="The answer to an open question (ID=answer:JSON answers a step that asks, ID=accept:JSON gives a result, ID=edit:'{\"args\": …}' changes a call); may be repeated.",
     ),
 ]
 Reason = Annotated[
@@ -162,6 +172,9 @@ Reason = Annotated[
 ]
 Events = Annotated[bool, typer.Option("--events", help="List every event instead.")]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
+Reads = Annotated[
+    bool, typer.Option("--reads", help="Really call tools that only read and have no stand-in.")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on standard output, and nothing else.")
 ]
@@ -268,6 +281,33 @@ def _review(
     )
 
 
+@app.command("rehearse")
+def _rehearse(
+    plan: PlanFile,
+    tools: Tools,
+    inputs: Inputs = None,
+    set: Set = _MANY,
+    reads: Reads = False,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a plan for show.
+
+    Stand-ins (`simulate`) are called in the place of tools, nothing is changed, and nothing is kept.
+    """
+    setting = Setting(tools, None, policies, principal, tuple(permission))
+    given = Given(inputs, tuple(set))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.rehearse(s, setting, given, plan, reads=reads, full=full),
+    )
+
+
 @app.command("approve")
 def _approve(
     plan: PlanFile,
@@ -317,6 +357,7 @@ def _run(
     policies: PolicyFile = None,
     principal: Who = None,
     permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -325,7 +366,7 @@ def _run(
 
     With a planner, steps that fail are planned anew. Ctrl-C pauses the run; with a journal it can be resumed.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal)
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize)
     given = Given(inputs, tuple(set))
     consent = Consent(approval, approve, yes, by, scope)
     _do(
@@ -347,6 +388,7 @@ def _resume(
     policies: PolicyFile = None,
     principal: Who = None,
     permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -355,7 +397,7 @@ def _resume(
 
     One that was interrupted, or waits for a person. What is settled is not done again.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal)
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full),
@@ -411,6 +453,7 @@ def _tools(
     name: ToolName = None,
     words: Query = None,
     k: Wanted = 10,
+    policies: PolicyFile = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -420,7 +463,7 @@ def _tools(
     if words is not None:
         _do(screen, lambda s: commands.search_tools(s, tools, name or "", words, k))
     else:
-        _do(screen, lambda s: commands.show_tools(s, tools, name))
+        _do(screen, lambda s: commands.show_tools(s, tools, name, policies))
 
 
 @app.command("diff")

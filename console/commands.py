@@ -20,12 +20,14 @@ from ..executor.run import Run
 from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal
 from ..planner.approvals import Approval, Scope
+from ..planner.bounds import limits_of
 from ..planner.documents import Source, write_yaml
 from ..planner.findings import CheckFailed, PlanUnreadable, Report
 from ..planner.plan import Plan
 from ..planner.reviewing import Review, diff
 from ..planner.sarif import report_to_sarif
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
+from ..policies.policies import Policies
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -44,7 +46,7 @@ from .given import (
 )
 from .lines import line, plain, short_digest
 from .live import View
-from .loading import load_planner, load_registry, place_in
+from .loading import load_authorize, load_planner, load_registry, place_in
 from .screen import Code, Failed, Faulty, Interrupted, Screen
 from .waiting import wait_for
 
@@ -56,6 +58,7 @@ __all__ = [
     "cancel",
     "check",
     "make_plan",
+    "rehearse",
     "resume",
     "review",
     "run",
@@ -77,6 +80,7 @@ class Setting:
     principal: str | None = None
     permissions: tuple[str, ...] = ()
     journal: str | None = None
+    authorize: str | None = None
 
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
@@ -85,6 +89,7 @@ class Setting:
             "planner": load_planner(self.planner) if self.planner is not None else None,
             "policies": read_policies(self.policies),
             "principal": read_principal(self.principal, self.permissions),
+            "authorize": load_authorize(self.authorize) if self.authorize is not None else None,
         }
 
     def engine(self) -> Engine:
@@ -96,8 +101,9 @@ class Setting:
         options: list[tuple[str, str | None]] = [("--tools", self.tools)]
         if name == "resume":
             options += [("--planner", self.planner), ("--journal", self.journal)]
-        else:  # a run that goes on keeps the rules that it was opened with
-            options += [("--policies", self.policies)]
+            options += [("--authorize", self.authorize)]
+        # A run that goes on keeps the rules that it was opened with, but what roles permit is asked anew.
+        options += [("--policies", self.policies)]
         options += [("--principal", self.principal), *(("--permission", p) for p in self.permissions)]
         said = [word for option, value in options if value for word in (option, value)]
         return "foreplan " + " ".join(shlex.quote(plain(word)) for word in (name, *words, *said))
@@ -293,11 +299,29 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
     if approval is None:
         approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
     with _Journal(setting.journal) as journal, View(screen) as view:
-        desk = _desk(screen, view, consent.by)
+        desk = _desk(screen, view, consent.by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
             screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
         )
+
+
+def rehearse(screen: Screen, setting: Setting, given: Given, path: str, *, reads: bool, full: bool) -> Code:
+    """Run a plan for show, with stand-ins in the place of its tools."""
+    plan, source = read_given_plan(path)
+    inputs = given.read(plan)
+    engine = Engine(**setting.loaded())
+    _checked(engine, plan, source)
+    with View(screen) as view:
+        desk = _desk(screen, view, None)
+        engine = Engine(**setting.loaded(), watch=view.watch, listen=view.listen, decide=desk)
+        try:
+            ended = wait_for(lambda: engine.rehearse(plan, inputs=inputs, reads=reads))
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted: a rehearsal is not kept; begin it again") from None
+    screen.document(ended.to_json())
+    screen.show(telling.account(ended, took=view.progress.took, full=full))
+    return _code(ended)
 
 
 def _approval_here(
@@ -318,9 +342,9 @@ def _approval_here(
     return None
 
 
-def _desk(screen: Screen, view: View, by: str | None) -> Decide | None:
+def _desk(screen: Screen, view: View, by: str | None, tools: Registry | None = None) -> Decide | None:
     """Who answers while the run is live: whoever sits at the terminal, if there is one."""
-    return Desk(screen, view, by or login_name()).decide if screen.interactive else None
+    return Desk(screen, view, by or login_name(), tools).decide if screen.interactive else None
 
 
 def _run_in(stored: SqliteJournal, word: str) -> str:
@@ -468,10 +492,9 @@ def resume(
         run_id = _run_in(journal, run_id)
         for event in journal.events(run_id):
             view.progress.take(event)
-        desk = _desk(screen, view, by)
-        engine = Engine(
-            **setting.loaded(), journal=journal, watch=view.watch, listen=view.listen, decide=desk
-        )
+        loaded = setting.loaded()
+        desk = _desk(screen, view, by, loaded["registry"])
+        engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
 
 
@@ -526,13 +549,28 @@ def runs(screen: Screen, journal: str | None) -> Code:
     return Code.DONE
 
 
-def show_tools(screen: Screen, tools: str, name: str | None) -> Code:
-    """The tools there are, or all that is declared of one."""
-    registry = load_registry(tools)
+def show_tools(screen: Screen, tools: str, name: str | None, policies: str | None = None) -> Code:
+    """The tools there are, or all that is declared of one and what these rules make of it."""
+    registry, rules = load_registry(tools), read_policies(policies) or Policies()
     listed = [registry[name]] if name is not None else list(registry)
-    screen.document({"tools": [tool.contract() for tool in listed]})
-    screen.show(render.tool_page(listed[0]) if name is not None else render.tools(listed), important=True)
+    screen.document({"tools": [_whole(tool, rules) for tool in listed]})
+    shown = render.tool_page(listed[0], rules) if name is not None else render.tools(listed)
+    screen.show(shown, important=True)
     return Code.DONE
+
+
+def _whole(tool: Tool, rules: Policies) -> dict[str, Any]:
+    """The contract of a tool, and what stands beside it."""
+    beside = {
+        "title": tool.title,
+        "examples": list(tool.examples),
+        "simulate": tool.simulate is not None,
+        "reconcile": tool.reconcile is not None,
+        "origin": tool.origin,
+        "limits": limits_of(tool, rules),
+        "fingerprint": tool.fingerprint,
+    }
+    return {**tool.contract(), **{name: value for name, value in beside.items() if value}}
 
 
 def search_tools(screen: Screen, tools: str, word: str, query: str, k: int) -> Code:

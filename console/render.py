@@ -13,9 +13,12 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..planner.bounds import limits_of, limits_text
 from ..planner.findings import Finding, Report, Severity
 from ..planner.reviewing import Change, Diff, Planned, Review, TakenBack, spell
 from ..policies.effect import Effect
+from ..policies.permissions import Level
+from ..policies.policies import Policies
 from ..policies.text import count
 from ..registry.tools import Tool
 from .lines import (
@@ -238,6 +241,7 @@ def _said_of(step: Planned, usual: float | None) -> Iterator[tuple[str, str]]:
         yield f"needs {', '.join(plain(p, NAME) for p in step.permissions)}", "dim"
     if step.lacking:
         yield f"lacks {', '.join(plain(p, NAME) for p in step.lacking)}", "bold red"
+    yield from ((plain(said, 2 * NAME), "dim") for said in limits_text(step.limits or {}))
     if step.undo is not None:
         yield from _taken_back(step.undo)
     if step.on_failure == "skip":
@@ -307,6 +311,8 @@ def _calls(step: Planned) -> str:
     _, most, text = step.calls
     if step.tool is None:
         return ""
+    if text == "0" and step.tool is not None and step.steps is None:
+        return "no call"
     if most is None:
         return "n calls"
     return "1 call" if text == "1" else f"{plain(text, 40)} {'call' if most == 1 else 'calls'}"
@@ -322,6 +328,9 @@ def _sums(review: Review, limit: int | None) -> Iterator[tuple[str, str]]:
     if review.permissions:
         yield "permissions", ", ".join(plain(p, NAME) for p in review.permissions)
     yield "time", _time(review)
+    dear = [step for step in review.every_step if step.cost]
+    if dear:
+        yield "cost", _cost(dear)
     undone = [step for step in review.every_step if step.undo is not None]
     if undone:
         yield (
@@ -333,6 +342,17 @@ def _sums(review: Review, limit: int | None) -> Iterator[tuple[str, str]]:
     yield from _inputs(review, limit)
     if review.output is not None:
         yield "output", clipped(spell(review.output), limit)
+
+
+def _cost(dear: list[Planned]) -> str:
+    """What the calls cost by what their tools state; retries and what is undone come on top."""
+    least = sum(step.calls.least * step.cost for step in dear)
+    open_ = [step for step in dear if step.calls.most is None]
+    if open_:
+        named = ", ".join(f"{plain(step.id, NAME)} {step.cost:g} a call" for step in open_[:3])
+        return f"at least {least:g}, and for calls whose number is not known: {named}"
+    most = sum((step.calls.most or 0) * step.cost for step in dear)
+    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
 
 
 def _time(review: Review) -> str:
@@ -391,12 +411,18 @@ def _before_and_after(old: Any, new: Any) -> str:
 # ---------------------------------------------------------------------------------------------- tools
 
 
+_PLAIN = Policies()
+
+
 def tools(listed: Iterable[Tool]) -> RenderableType:
     """One line for each tool: what it does to the world, and what for."""
     rows = [
         [
             line(tool.name, "bold", NAME),
             Text(tool.effect.value, _EFFECTS[tool.effect]),
+            Text("" if tool.level is Level.LOW else tool.level.value, "yellow"),
+            line(", ".join(tool.permissions), "dim", NAME),
+            Text("" if tool.requires_approval is False else "asks", "yellow"),
             line(_first_line(tool.description), limit=200),
         ]
         for tool in listed
@@ -404,8 +430,8 @@ def tools(listed: Iterable[Tool]) -> RenderableType:
     return columns(rows) if rows else Text("there is no tool")
 
 
-def tool_page(tool: Tool) -> RenderableType:
-    """All that is declared of one tool."""
+def tool_page(tool: Tool, policies: Policies = _PLAIN) -> RenderableType:
+    """All that is declared of one tool, and what holds for it by these rules."""
     head = columns([[line(tool.name, "bold", NAME), Text(tool.effect.value, _EFFECTS[tool.effect])]])
     return stacked(
         head,
@@ -414,7 +440,12 @@ def tool_page(tool: Tool) -> RenderableType:
         *_section(
             "Result", [line(_shape(tool.output.document), limit=200)] if tool.output is not None else []
         ),
-        *_section("Rules", [columns([[Text(n, "dim"), line(said)] for n, said in _rules(tool)])]),
+        *_section("Rules", [columns([[Text(n, "dim"), line(said)] for n, said in _rules(tool, policies)])]),
+        *_section(
+            "Examples",
+            [columns([[clipped(spell(dict(e)), VALUE)] for e in tool.examples])] if tool.examples else [],
+        ),
+        *_section("Identity", [columns([[Text(n, "dim"), line(said)] for n, said in _identity(tool)])]),
     )
 
 
@@ -456,18 +487,49 @@ def _shape(schema: Any) -> str:
             return "anything"
 
 
-def _rules(tool: Tool) -> Iterator[tuple[str, str]]:
+def _rules(tool: Tool, policies: Policies) -> Iterator[tuple[str, str]]:
+    refused = policies.max_level is not None and tool.level.above(policies.max_level)
+    yield "level", tool.level.value + (f", refused: above {policies.max_level}" if refused else "")
     yield "permissions", ", ".join(tool.permissions) or "none"
     yield (
         "approval",
         _need(tool),
     )
-    limit = "as the policy says" if tool.timeout_unset else f"{tool.timeout:g} s" if tool.timeout else "none"
-    yield "time limit", limit
+    seconds = policies.tool_timeout if tool.timeout_unset else tool.timeout
+    said = f"{seconds:g} s" if seconds is not None else "none"
+    yield "time limit", said + (" by policy" if tool.timeout_unset else "")
+    most = policies.retry.attempts if tool.effect.repeatable else 1
+    yield "attempts", f"at most {most}" + ("" if tool.effect.repeatable else ", more where nothing happened")
+    if limits := limits_text(limits_of(tool, policies)):
+        yield "limits", "; ".join(limits)
+    if tool.name in policies.budget.tools:
+        yield "budget", f"{count(policies.budget.tools[tool.name], 'call')} in a run"
+    if tool.cost:
+        yield "cost", f"{tool.cost:g} a call"
+    if tool.model_calls != 0:
+        yield "model", "no bound" if tool.model_calls is None else count(tool.model_calls, "question")
+    if tool.host:
+        yield "host", tool.host
     if tool.secret_refs:
         yield "secrets", ", ".join(f"{name} from {ref}" for name, ref in tool.secret_refs.items())
+    if tool.soft_failure is not None:
+        yield "fails if", tool.soft_failure.text
+    if tool.undo:
+        yield "undone by", tool.undo
+    yield "rehearsal", "simulated" if tool.simulate is not None else "no stand-in"
+    if not tool.effect.repeatable:
+        yield "if unknown", "the tool is asked" if tool.reconcile is not None else "a person is asked"
+
+
+def _identity(tool: Tool) -> Iterator[tuple[str, str]]:
+    if tool.title:
+        yield "title", tool.title
+    if tool.tags:
+        yield "tags", ", ".join(tool.tags)
     if tool.version:
         yield "version", tool.version
+    yield "origin", tool.origin
+    yield "fingerprint", tool.fingerprint
 
 
 def _need(tool: Tool) -> str:

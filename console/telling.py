@@ -88,7 +88,7 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     """What happened in a run: its state, each step, failures by kind, the output."""
     limit = None if full else VALUE
     parts: list[RenderableType] = [_verdict(run, took)]
-    if run.message and run.state != "done":
+    if run.message and (run.state != "done" or run.rehearsal):
         parts.append(block(run.message, limit=2000))
     parts += _titled("Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None)
     parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)
@@ -419,7 +419,9 @@ def _told(event: Event) -> str:
         case e.DecisionAsked():
             return f"{event.id}  {' or '.join(event.options)}"
         case e.DecisionMade():
-            return f"{event.id}  {event.choice} by {event.by}" + (f": {event.reason}" if event.reason else "")
+            edit = f" to {json.dumps(event.value)}" if event.choice == "edit" else ""
+            why = f": {event.reason}" if event.reason else ""
+            return f"{event.id}  {event.choice} by {event.by}{edit}{why}"
         case e.HookAnswered():
             return f"{event.hook}  {event.answer}" + (f": {event.note}" if event.note else "")
         case _:

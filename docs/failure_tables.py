@@ -15,11 +15,12 @@ from foreplan.policies.causes import (
     SQLITE,
     STATUSES,
     TYPES,
+    UNBEGUN,
     Rule,
 )
 from foreplan.policies.failures import Kind
 
-__all__ = ["failure_table", "remedy_table"]
+__all__ = ["failure_table", "remedy_table", "unbegun_table"]
 
 _PUBLIC = {
     "builtins.": "",
@@ -54,6 +55,12 @@ def remedy_table() -> str:
     """Each kind with what follows from it."""
     rows = [f"| `{kind.value}` | {remedy} |" for kind, remedy in REMEDIES.items()]
     return "\n".join(["| kind | what foreplan does |", "|---|---|", *rows])
+
+
+def unbegun_table() -> str:
+    """The codes of calls that the engine ended before they began."""
+    rows = [f"| `{code}` | `{kind.value}` | {why} |" for code, (kind, why) in UNBEGUN.items()]
+    return "\n".join(["| code | kind | why the call was not begun |", "|---|---|---|", *rows])
 
 
 def failure_table() -> str:

@@ -17,6 +17,7 @@ from ..policies.policies import Policies
 from ..registry.decoding import decode
 from ..registry.schema import Problem
 from ..registry.tools import Tool, result_schema
+from .events import HookAnswered
 from .state import State
 
 __all__ = [
@@ -132,6 +133,15 @@ def refused(decision: str, by: str, reason: str, *, what: str = "this call") -> 
     """The failure of a call that a person refused."""
     why = f": {reason}" if reason else ""
     return Failure(Kind.PERMISSION, "rejected", f"{by} refused {what}{why}", details={"decision": decision})
+
+
+def hook_refused(event: HookAnswered) -> Failure:
+    """The failure of a call that the hook before it stopped, or at which that hook raised: it fails closed."""
+    if event.failure is None:
+        message = event.note or "the before_call hook refused this call"
+        return Failure(Kind.PERMISSION, "refused_by_hook", message)
+    said = f"the before_call hook raised {event.failure.exception or 'an exception'}, so the call is denied"
+    return Failure(Kind.PERMISSION, "policy_unavailable", said)
 
 
 def interrupted() -> Failure:

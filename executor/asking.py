@@ -82,7 +82,7 @@ def _repeats(state: State, active: Active) -> str:
             return f"the same call was already made as {path_text(before)} in this run"
     said = state.rejected.get((name, data))
     if said is not None:
-        return f"the same call was refused as {path_text(said[0])} in this run"
+        return f"the same call was refused as {path_text(said.path)} in this run"
     by = state.edited.get(path[:-1]) if active.lane.undoes is not None else None
     return f"{by} changed the call that this takes back" if by is not None else ""
 
@@ -95,9 +95,9 @@ def in_approved(state: State, path: Path) -> bool:
 def rejected_before(state: State, active: Active) -> Failure | None:
     """The failure of a call that a person refused before; where the approved plan holds both, people are asked again."""
     said = state.rejected.get((active.tool.name, active.args_digest))
-    if said is None or (in_approved(state, said[0]) and in_approved(state, active.path)):
+    if said is None or (in_approved(state, said.path) and in_approved(state, active.path)):
         return None
-    message = f"the same call was refused before, as {path_text(said[0])}: {said[1]}"
+    message = f"the same call was refused before, as {path_text(said.path)}: {said.message}"
     return Failure(Kind.PERMISSION, "rejected", message)
 
 

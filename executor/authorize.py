@@ -23,7 +23,7 @@ from ..policies.failures import Failure, Kind
 from ..policies.permissions import Level, Principal
 from ..policies.text import safe_text, shorten
 from ..registry.values import copy_plain
-from .events import Path
+from .events import Path, path_text
 from .hands import absorb_cancel, cancelled
 from .state import Call
 from .threads import Job, Threads
@@ -46,6 +46,11 @@ class Attempt(NamedTuple):
     run: str
     path: Path
     attempt: int
+
+    @property
+    def step(self) -> str:
+        """The step, with the items it is for: `refund[3]`."""
+        return path_text(self.path)
 
 
 Authorize: TypeAlias = Callable[[Attempt], bool | str | Awaitable[bool | str]]

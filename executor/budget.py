@@ -255,9 +255,11 @@ def reach(tool: Tool) -> Iterable[str]:
 
 
 def _is_held(state: State, bound: str) -> bool:
-    """Whether some of this may still be given back by calls under way."""
+    """Whether some of this may still be given back: by calls that have not begun, that count their cost, that hold more."""
     if bound == "seconds":
         return False
+    if (bound != "tokens" and state.unstarted) or (bound == "cost" and state.costing):
+        return True
     return any(_amount(held, bound) for held in state.held.values())
 
 
@@ -274,14 +276,23 @@ def reserve(state: State, tool: Tool, path: Path) -> None:
     if path in state.held:
         return
     state.tool_calls += 1
-    if tool.name in state.called:
-        state.called[tool.name] += 1
+    if state.bounded:
+        _promise(state, tool, path)
     plan = tool.answered_by == "plan"
     if tool.cost and not plan:
         state.cost = _plus(state.cost, exact(tool.cost))
     if plan or tool.model_calls != 0:
         held = state.held[path] = Held(tool, _slice(state, tool))
         _hold(state, held, 1)
+
+
+def _promise(state: State, tool: Tool, path: Path) -> None:
+    """Keep in mind what may yet be given back, and the calls of tools that the budget names."""
+    state.unstarted.add(path)
+    if tool.cost:
+        state.costing.add(path)
+    if tool.name in state.called:
+        state.called[tool.name] += 1
 
 
 def _slice(state: State, tool: Tool) -> Budget:
@@ -325,6 +336,8 @@ def _hold(state: State, held: Held, sign: int) -> None:
 
 def settle_up(state: State, active: Active, event: e.CallSettled) -> None:
     """An attempt has ended: what it did not use is free again. What it does not count is taken for used."""
+    if state.bounded:
+        _settled(state, event.path)
     if active.started and event.usage is None and event.path not in state.held:
         return
     plan = active.tool.answered_by == "plan"
@@ -334,7 +347,18 @@ def settle_up(state: State, active: Active, event: e.CallSettled) -> None:
         _charge(state, active.tool, event)
     elif event.attempt:
         _give_back(state, active.tool, event.path)
-    _wake(state)
+
+
+def _settled(state: State, path: Path) -> None:
+    """Who waits for something tries again, in the same order: something may be free, or nothing more will be."""
+    state.unstarted.discard(path)
+    state.costing.discard(path)
+    while state.hungry:
+        who = state.hungry.pop()
+        if isinstance(who, Lane):
+            state.lanes.appendleft(who)
+        else:
+            state.again.appendleft(who)
 
 
 def _give_back(state: State, tool: Tool, path: Path) -> None:
@@ -408,16 +432,6 @@ def _stop_with_child(state: State, held: Held, failure: Failure | None) -> None:
     }
     if own.get(bound) is None or own[bound] != getattr(held.slice, bound):
         run_out(state, bound)
-
-
-def _wake(state: State) -> None:
-    """Something may be free again: who waited for it tries again, in the same order."""
-    while state.hungry:
-        who = state.hungry.pop()
-        if isinstance(who, Lane):
-            state.lanes.appendleft(who)
-        else:
-            state.again.appendleft(who)
 
 
 # ---------------------------------------------------------------------------------------------- the planner

@@ -20,7 +20,7 @@ from ..policies.retry import wait_before
 from ..registry.tools import Tool, result_schema
 from ..registry.values import copy_plain
 from . import events as e
-from .admission import Admission, admit, admit_decoded, refused
+from .admission import Admission, admit, admit_decoded, hook_refused, refused
 from .asking import (
     CALL,
     asks_again,
@@ -37,7 +37,20 @@ from .events import Outcome, Path, path_text
 from .replanning import patch_decided
 from .rounds import MODEL, model_timer
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
-from .state import Active, Ask, Call, Command, Fault, Lane, Perform, Sleep, State, Write
+from .state import (
+    Active,
+    Ask,
+    Call,
+    Command,
+    Consult,
+    Fault,
+    Lane,
+    Perform,
+    Rejection,
+    Sleep,
+    State,
+    Write,
+)
 from .steps import (
     enter_ready,
     give,
@@ -51,6 +64,7 @@ from .steps import (
 
 __all__ = [
     "admitted",
+    "call_consulted",
     "call_settled",
     "decision_asked",
     "decision_made",
@@ -62,6 +76,8 @@ __all__ = [
 
 
 _OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
+_QUEUES = 8
+"""So many tools that wait for their turn (a rate, a place at their host) together fill the slots of a run."""
 
 
 # ---------------------------------------------------------------------------------------------- calls are admitted
@@ -138,15 +154,24 @@ def _go_on(state: State, active: Active) -> None:
 
 def _take(state: State, name: str, who: Lane | Active) -> bool:
     """Take a slot of the run and of the tool; without one of the tool, who asks is parked until one is free."""
-    most = state.policies.limits.tool.get(name)
-    if most is not None:
-        live = state.live_of.get(name, 0)
-        if live >= most:
+    if name in state.policies.limits.tool or name in state.paced:
+        if not _has_room(state, name):
             state.parked.setdefault(name, deque()).append(who)
             return False
-        state.live_of[name] = live + 1
+        state.live_of[name] = state.live_of.get(name, 0) + 1
     state.live += 1
     return True
+
+
+def _has_room(state: State, name: str) -> bool:
+    """Whether one more call of this tool may be live, and wait for its turn if its pace is bounded.
+
+    Only a few may wait at a time: all slots of the run in the queue of a slow tool would keep the others from theirs.
+    """
+    limits, live = state.policies.limits, state.live_of.get(name, 0)
+    if live >= limits.tool.get(name, live + 1):
+        return False
+    return name not in state.paced or live - state.begun_of.get(name, 0) < max(1, limits.run // _QUEUES)
 
 
 def _free(state: State, name: str) -> None:
@@ -170,12 +195,8 @@ def _wake(state: State, name: str) -> None:
 def _pass_on(state: State, lane: Lane) -> None:
     """A lane that was closed while it waited leaves the slot it was woken for to the next."""
     tool = lane.node.code.tool
-    if lane.undoes is None and tool is not None and state.live_of.get(tool.name, 0) < _most(state, tool.name):
+    if lane.undoes is None and tool is not None and _has_room(state, tool.name):
         _wake(state, tool.name)
-
-
-def _most(state: State, name: str) -> int:
-    return state.policies.limits.tool.get(name, 0)
 
 
 def _start_next(state: State, lane: Lane, tool: Tool) -> None:
@@ -184,16 +205,42 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
     lane.next += 1
     path = lane.path(index)
     try:
-        admission = admit_decoded(state, tool, _resolved(state, lane, index))
+        args = _resolved(state, lane, index)
     except Settled as settled:
         write_value(state, path, settled.outcome, failure=settled.failure, reason=settled.reason)
         return
+    if "before_call" in state.hooks:
+        state.proposed[path] = (lane, index, args)
+        give(state, path, Consult("before_call", None, path, tool, args))
+    else:
+        _admit_next(state, lane, index, tool, args)
+
+
+def call_consulted(state: State, event: e.HookAnswered) -> None:
+    """What the hook before a call said: the call goes on as it wants it, or is refused."""
+    del state.open[event.path]
+    lane, index, args = state.proposed.pop(event.path)
+    tool = lane.undoes[index].tool if lane.undoes is not None else lane.node.code.tool
+    assert tool is not None
+    if event.failure is not None or event.answer == "stop":
+        failure = hook_refused(event)
+        give(state, event.path, Write(e.CallSettled, (event.path, 0, _FAILED, None, failure, args)))
+    else:
+        _admit_next(state, lane, index, tool, args if event.value is None else event.value["args"])
+
+
+def _admit_next(state: State, lane: Lane, index: int, tool: Tool, proposed: dict[str, Any]) -> None:
+    """Admit the call of an item, with arguments that are final but for JSON that came as text."""
+    path = lane.path(index)
+    admission = admit_decoded(state, tool, proposed)
     args, failure = admission.args, admission.failure
     if failure is None:
         if tool.answered_by == "person":
             _put_question(state, lane, index, tool, args)
         elif affordable(state, tool, path):
             _approve_or_admit(state, lane, index, tool, admission)
+        elif "before_call" in state.hooks:
+            _approve_or_admit(state, lane, index, tool, admission, later=True)
         else:
             lane.next = index
             _free(state, tool.name)
@@ -226,7 +273,10 @@ def _came_out_empty(state: State, lane: Lane, path: Path, args: dict[str, Any]) 
     return bool(source)
 
 
-def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, admission: Admission) -> None:
+def _approve_or_admit(
+    state: State, lane: Lane, index: int, tool: Tool, admission: Admission, *, later: bool = False
+) -> None:
+    """Ask a person where one must see the call; else admit it, or `later`, once there is budget for it."""
     path, args, decoded = lane.path(index), admission.args, admission.decoded
     data, key = _identity(state, lane, index, tool, args)
     active = Active(lane, index, tool, args, data, key, decoded)
@@ -238,6 +288,11 @@ def _approve_or_admit(state: State, lane: Lane, index: int, tool: Tool, admissio
     if why:
         state.calls[path] = active
         _ask(state, "call", active, CALL, {"reason": why})
+        return
+    if later:
+        _free(state, tool.name)
+        state.calls[path] = active
+        state.again.append(active)
         return
     reserve(state, tool, path)
     give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key, decoded)))
@@ -306,6 +361,12 @@ def started(state: State, event: e.CallStarted) -> None:
     """An attempt begins; of a tool that acts, that is remembered."""
     active = state.calls[event.path]
     active.started = active.begun = True
+    name = active.tool.name
+    if name in state.paced:
+        state.begun_of[name] = state.begun_of.get(name, 0) + 1
+        _wake(state, name)
+    if state.bounded:
+        state.unstarted.discard(event.path)
     if active.tool.effect is Effect.ACTS:
         state.acted.setdefault((active.tool.name, active.args_digest), {})[active.path] = active.args
 
@@ -335,6 +396,11 @@ def call_settled(state: State, event: e.CallSettled) -> None:
         _call_failed(state, lane, index, tool, event, event.args)
         return
     settle_up(state, active, event)
+    if event.attempt and active.started and active.tool.name in state.paced:
+        state.begun_of[active.tool.name] -= 1
+    if "after_call" in state.hooks and event.outcome is not Outcome.CANCELLED:
+        about = Consult("after_call", None, event.path, active.tool, active.args, event)
+        give(state, ("after", event.path, event.attempt), about)
     if event.outcome is _OK:
         _free(state, active.tool.name)
         item_settled(state, active.lane, active.index, _OK, event.value)
@@ -437,7 +503,7 @@ def _answered_in_child(state: State, decision: e.DecisionAsked, event: e.Decisio
     active.answers[decision.question["of"]] = said
     if event.choice == "reject" and decision.about == "call":
         name, args = decision.question["tool"], decision.question["args"]
-        state.rejected[name, digest_of(args)] = active.path, _no(decision, event).message
+        state.rejected[name, digest_of(args)] = Rejection(active.path, args, _no(decision, event).message)
     if not any(_asks_about(command, decision.path) for command in state.open.values()):
         state.again.append(active)
 
@@ -485,7 +551,8 @@ def _said_no(state: State, active: Active, decision: e.DecisionAsked, event: e.D
     """A person refuses a call or a question, or knows that an outcome nobody knew is a failure."""
     no = _no(decision, event)
     if decision.about == "call":
-        state.rejected[active.tool.name, active.args_digest] = active.path, no.message
+        rejection = Rejection(active.path, active.args, no.message)
+        state.rejected[active.tool.name, active.args_digest] = rejection
     document = decision.question.get("failure") if event.choice == "fail" else None
     _refuse(state, active, Failure.from_json(document) if document else no)
 

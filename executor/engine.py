@@ -31,22 +31,27 @@ from typing import Any, TypeVar
 import anyio
 
 from ..planner.approvals import Approval, Scope, approval_needed, bind, differences, tools_of
+from ..planner.bounds import rules_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
+from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
 from ..planner.models.history import Messages, spoken
+from ..planner.models.messages import AIMessage, HumanMessage, Message
 from ..planner.plan import Plan
 from ..planner.planners import Planner
 from ..planner.react import React
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
+from ..planner.route import MANY, Route, route
 from ..planner.subplans import Subplan
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
+from ..registry.search import Search
 from ..registry.tools import Tool
 from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
@@ -57,13 +62,15 @@ from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .early import Early
 from .events import Event, Outcome
-from .hands import Hands, Result, rules_of
+from .hands import Hands, Result
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .limits import Limiter
 from .mind import outstanding, replay
+from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
+from .shelf import Shelf
 from .state import Call, Perform, State
 from .telling import Listen
 
@@ -111,6 +118,8 @@ class Engine:
         on_failure: Hook | None = None,
         on_replan: Hook | None = None,
         on_fallback: Hook | None = None,
+        before_call: Hook | None = None,
+        after_call: Hook | None = None,
         before_model: Hook | None = None,
         after_model: Hook | None = None,
         react: React | None = None,
@@ -118,6 +127,7 @@ class Engine:
         watch: Callable[[Event], None] | None = None,
         listen: Listen | None = None,
         secrets: Vault | None = None,
+        search: Search | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
@@ -137,6 +147,8 @@ class Engine:
             "on_failure": on_failure,
             "on_replan": on_replan,
             "on_fallback": on_fallback,
+            "before_call": before_call,
+            "after_call": after_call,
             "before_model": before_model,
             "after_model": after_model,
         }
@@ -160,6 +172,7 @@ class Engine:
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
         """What making a plan has used, by its digest, until a run is charged with it."""
+        self._shelf = Shelf(search)
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
         _check_names(self.policies, self.registry)
 
@@ -229,21 +242,85 @@ class Engine:
         self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(
             goal=goal,
-            tools=self._callable(),
+            tools=await self._shown(planner, goal),
             inputs=dict(inputs) if inputs is not None else None,
             arrived=arrived,
         )
-        spent, problem = Used(), None
-        for _ in range(self.policies.max_repairs + 1):
+        spent, problem, answers = Used(), None, 0
+        while problem is None or answers <= self.policies.max_repairs:
             self._may_ask(planner, spent, problem)
-            answer, usage = await self._ask(planner, request)
+            try:
+                answer, usage = await self._ask(planner, request)
+            except CannotPlan as error:
+                spent = add_usage(
+                    spent, plain_usage(getattr(error, "usage", None)), asks=_model_calls(planner)
+                )
+                request = await self._widened(planner, request, error)
+                continue
+            answers += 1
             spent = add_usage(spent, usage, asks=_model_calls(planner))
             if isinstance(answer, Plan):
                 self._keep_spent(answer, spent)
+                self._shelf.keep(answer, request.tools)
                 return answer
             request, problem = answer
-        assert problem is not None
         raise problem
+
+    async def _widened(self, planner: Planner, request: PlanRequest, said: CannotPlan) -> PlanRequest:
+        """The question once more, with more tools. Raises what the planner said where there are no more, or were more already."""
+        more = await self._shown(planner, request.goal, wider=True)
+        if len(more) <= len(request.tools):
+            raise said
+        return PlanRequest(request.goal, more, request.inputs)
+
+    async def route(self, goal: str, *, model: ChatModel | None = None) -> Route:
+        """Whether a goal wants an answer, a loop with a model, or a plan; and the tools for it.
+
+        By rules first; the model is asked once where they are unsure. No answer in time is a plan.
+        """
+        expect(str, goal, "the goal")
+        await self._learn()
+        self._safe.expect_none("the goal", goal)
+        tools = await self._shown(None, goal)
+        with anyio.move_on_after(self.policies.planner_timeout):
+            return await route(goal, tools, model=model, most=None)
+        return Route("plan", tools, "the model gave no answer in time")
+
+    async def _shown(
+        self, planner: Planner | None, goal: str, *, always: Iterable[str] = (), wider: bool = False
+    ) -> Registry:
+        """The tools that are shown for a goal; to a planner that asks no model, all that the principal may call."""
+        if planner is not None and not _asks(planner):
+            return self._callable()
+        most = self.policies.tools_shown
+        if wider and most is not None:
+            most = max(2 * most, MANY) if len(self._callable()) > MANY else None
+        return await self._shelf.choose(
+            goal,
+            self.registry,
+            self.principal,
+            most=most,
+            always=always,
+            filled=wider,
+            max_level=self.policies.max_level,
+            seconds=self.policies.planner_timeout,
+        )
+
+    async def _shown_for(self, plan: Plan) -> Registry:
+        """The tools that models are shown in a run of this plan: those it was made of, else those that fit its goal."""
+        used = tools_of(plan)
+        if not _asks(self._host.planner) and self._react is None:
+            return self.registry
+        kept = [name for name in self._shelf.kept(plan) if name in self.registry]
+        if kept:
+            return self.registry.only(names={*kept, *used})
+        return await self._shown(None, plan.goal or " ".join(used), always=used)
+
+    def _known(self, shown: Registry, used: Iterable[str]) -> Registry:
+        """The tools that a run knows of: all there are, unless some were left out when they were chosen."""
+        if all(tool.name in shown for tool in self._callable()):
+            return self.registry
+        return self.registry.only(names={*shown.names, *used})
 
     def _callable(self) -> Registry:
         """The tools that may be called: all that planners, models and searches are shown."""
@@ -353,16 +430,49 @@ class Engine:
         self._approved(plan, settled, approval)
         await self._learn()
         self._expect_no_secret(plan, settled)
+        shown = await self._shown_for(plan)
         log = self.journal.create(
             run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
         )
         with _held(log):
-            state = State(self.registry)
+            known = self._known(shown, tools_of(plan)) if _asks(self._host.planner) else self.registry
+            state = State(known)
             state.policies = self.policies
             runtime = self._runtime(state, log)
-            runtime.write(self._opening(runtime, plan, settled, approval, log.run))
+            runtime.write(self._opening(runtime, plan, settled, approval, log.run, shown))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
+
+    async def rehearse(
+        self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
+    ) -> Run:
+        """Run a plan for show: `simulate` of each tool is called in the place of the tool, and nothing is changed.
+
+        With `reads`, tools that only read and have no `simulate` are really called. A tool with neither fails as
+        `not_simulated`. The run is in no journal; no approval is needed, and there is no re-plan.
+        """
+        self._checked(plan)
+        events: list[Event] = []
+        watch = self._host.watch
+
+        def both(event: Event) -> None:
+            events.append(event)
+            if watch is not None:
+                watch(event)
+
+        inner = Engine(rehearsed(self.registry, reads=reads), policies=rehearsal_policies(self.policies))
+        inner.principal, inner._safe = self.principal, self._safe
+        inner._host = self._host._replace(
+            planner=None,
+            hooks={},
+            hands=None,
+            model=None,
+            early=None,
+            limiter=inner._host.limiter,
+            watch=both,
+        )
+        run_id = f"rehearsal-{_new_id(self._host.clock())}"
+        return as_rehearsed(await inner.run(plan, inputs=inputs, run_id=run_id), events, self.registry)
 
     async def answer(self, messages: Messages, *, run_id: str | None = None, earlier: int = 0) -> Run:
         """What the model of `react` answers, calling tools on the way: text, or data where a form was asked for.
@@ -374,14 +484,16 @@ class Engine:
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
-        spec = self._react.spec(self._callable().names, spoken(messages))
         await self._learn()
+        said = spoken(messages)
+        shown = await self._shown(None, _asked(said), always=_called(said))
+        spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))
         with _held(log):
-            state = State(self.registry)
+            state = State(self._known(shown, ()))
             runtime = self._runtime(state, log)
-            opening = self._opening(runtime, None, {}, None, log.run)
+            opening = self._opening(runtime, None, {}, None, log.run, shown)
             opening = opening._replace(agent={**spec, "earlier": earlier})
             return await self._drive(runtime, runtime.write(opening))
 
@@ -482,6 +594,12 @@ class Engine:
         """`run` for programs without an event loop."""
         return _block(partial(self.run, plan, inputs=inputs, approval=approval, run_id=run_id), "run")
 
+    def rehearse_blocking(
+        self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
+    ) -> Run:
+        """`rehearse` for programs without an event loop."""
+        return _block(partial(self.rehearse, plan, inputs=inputs, reads=reads), "rehearse")
+
     def answer_blocking(self, messages: Messages, *, run_id: str | None = None) -> Run:
         """`answer` for programs without an event loop."""
         return _block(partial(self.answer, messages, run_id=run_id), "answer")
@@ -546,11 +664,18 @@ class Engine:
             raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
 
     def _opening(
-        self, runtime: Runtime, plan: Plan | None, inputs: dict[str, Any], approval: Approval | None, run: str
+        self,
+        runtime: Runtime,
+        plan: Plan | None,
+        inputs: dict[str, Any],
+        approval: Approval | None,
+        run: str,
+        shown: Registry,
     ) -> e.RunOpened:
-        used = set(tools_of(plan)) if plan is not None else set(self.registry.names)
+        known = runtime.state.registry
+        used = set(tools_of(plan)) if plan is not None else set(known.names)
         planner = self._host.planner is not None and plan is not None
-        fallback = self._fallback(plan, used, approval) if plan is not None else None
+        fallback = self._fallback(plan, used, approval, shown) if plan is not None else None
         if fallback is not None:
             used |= set(fallback["tools"])
         return e.RunOpened(
@@ -559,7 +684,7 @@ class Engine:
             inputs=inputs,
             principal=self.principal,
             policies=self.policies,
-            contracts={tool.name: tool.contract() for tool in self.registry if planner or tool.name in used},
+            contracts={tool.name: tool.contract() for tool in known if planner or tool.name in used},
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
             hooks=self._host.asked,
@@ -577,14 +702,16 @@ class Engine:
             }
             limiter.recall(state.run, events, rules)
 
-    def _fallback(self, plan: Plan, used: set[str], approval: Approval | None) -> dict[str, Any] | None:
+    def _fallback(
+        self, plan: Plan, used: set[str], approval: Approval | None, shown: Registry
+    ) -> dict[str, Any] | None:
         """The loop that may take over from this plan: with its tools, and with those that only read."""
         allowed = self.policies.fallback and (approval is None or approval.fallback)
         if self._react is None or not allowed:
             return None
         permitted = self._callable()
-        reads = permitted.only(effect="reads").names if self.policies.approve != "always" else ()
-        tools = {name for name in used if name in permitted} | set(reads)
+        reads = shown.only(effect="reads").names if self.policies.approve != "always" else ()
+        tools = {name for name in {*used, *reads} if name in permitted}
         return self._react.spec(tools, (), answer=_form_of(plan))
 
     def _restore(self, run_id: str, events: list[Event]) -> State:
@@ -622,6 +749,8 @@ class Engine:
             dice=self._host.dice,
             hands=self._host.hands,
             authorize=self._host.authorize,
+            before_call=self._host.hooks.get("before_call"),
+            after_call=self._host.hooks.get("after_call"),
         )
         child.principal = (
             call.principal
@@ -650,7 +779,8 @@ class Engine:
                 commands = self._taken_up(runtime, answers_for(state, call), seconds)
             else:
                 if not events:
-                    opening = self._opening(runtime, plan, settle_inputs(plan, call.args), None, run_id)
+                    inputs = settle_inputs(plan, call.args)
+                    opening = self._opening(runtime, plan, inputs, None, run_id, self.registry)
                     runtime.write(opening._replace(parent=call.run, approval=approval))
                 commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return end_of_child(state, await self._drive(runtime, commands))
@@ -724,6 +854,10 @@ def _check_names(policies: Policies, registry: Registry) -> None:
                 guess = did_you_mean(name, registry.names)
                 verb = "names" if where == "the budget" else "name"
                 raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
+    for tool in registry:
+        if tool.undo and tool.undo not in registry:
+            guess = did_you_mean(tool.undo, registry.names)
+            raise BadInput(f"{tool.name!r} is undone by {tool.undo!r}, which is not registered{guess}")
     hosts = hosts_of(registry)
     for name in [*limits.host, *limits.rates.host]:
         if name.lower() not in hosts:
@@ -777,6 +911,24 @@ def _model_calls(planner: Planner | None) -> int:
     """How many model calls one question to this planner is taken for."""
     said = getattr(planner, "model_calls", 1)
     return said if type(said) is int and said >= 0 else 1
+
+
+def _asks(planner: Planner | None) -> bool:
+    """Whether this planner asks a model, which reads what it is shown; rules know their tools."""
+    return planner is not None and _model_calls(planner) > 0
+
+
+def _asked(messages: Iterable[Message]) -> str:
+    """What is asked in a dialogue: the last that a person said."""
+    said = [message.content for message in messages if isinstance(message, HumanMessage)]
+    return said[-1] if said else ""
+
+
+def _called(messages: Iterable[Message]) -> set[str]:
+    """The tools that were called in a dialogue so far."""
+    return {
+        call.name for message in messages if isinstance(message, AIMessage) for call in message.tool_calls
+    }
 
 
 def _spent_json(spent: Used) -> dict[str, Any] | None:

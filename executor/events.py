@@ -207,11 +207,13 @@ class HookAnswered(NamedTuple):
     at: float
     dice: float
     hook: str
-    answer: Literal["go", "stop"]
+    answer: str
     note: str = ""
     failure: Failure | None = None
     value: Any = None
     """What the hook wants instead: messages, a message, arguments."""
+    path: Path = ()
+    """The call that the hook was asked about."""
 
 
 class ModelAnswered(NamedTuple):

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple, Protocol
 
 import anyio
 
+from ..planner.bounds import rules_of
 from ..policies.classification import classify
 from ..policies.effect import Effect
 from ..policies.expressions import EvaluationError
 from ..policies.failures import Failure, Happened, Kind, ToolFailure
-from ..policies.pace import Rules, rules_for
-from ..policies.permissions import Principal
+from ..policies.pace import Rules
 from ..policies.policies import Policies, Rates
 from ..registry.attempt import Line
 from ..registry.schema import Schema, compile_schema
-from ..registry.tools import Arguments, ArgumentsRefused, Tool, ToolContext, result_schema
+from ..registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from .budget import add, is_amount
 from .events import Outcome, Path
@@ -47,7 +47,6 @@ __all__ = [
     "absorb_cancel",
     "cancelled",
     "failure_of",
-    "rules_of",
 ]
 
 
@@ -232,12 +231,6 @@ class Guard:
                 await self._freed.wait()
             return True
         return False
-
-
-def rules_of(tool: Tool, principal: Principal, policies: Policies) -> Rules:
-    """What bounds the calls of a tool, in a run under these policies."""
-    direct = tool.answered_by == "code"
-    return rules_for(tool.name, tool.host, principal.id, policies, direct=direct)
 
 
 def _until_the_end(function: Callable[[], Any], ended: Callable[[], None]) -> Any:

@@ -7,6 +7,7 @@ at rest with failures -> on_failure -> planner -> patch -> check -> on_replan ->
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..planner.approvals import covers, patch_needs_approval
@@ -68,9 +69,7 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         tools=state.registry.only(permitted=state.principal, max_level=state.policies.max_level),
         failures=failures,
         outcomes=tuple(_outcome(state, node, known) for node in state.nodes.values()),
-        not_again=tuple(
-            {"tool": tool, "args": next(iter(made.values()))} for (tool, _), made in state.acted.items()
-        ),
+        not_again=tuple(_not_again(state)),
         remaining={
             "replans": state.policies.max_replans - state.replans,
             "tool_calls": None,
@@ -81,6 +80,7 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         findings=tuple(Finding(**f) for f in command.findings) if command else (),
         notes=tuple(state.notes),
         show_tool_text=state.policies.show_tool_text,
+        preview_bytes=state.policies.limits.preview_bytes,
     )
 
 
@@ -95,6 +95,14 @@ def so_far(state: State) -> str:
     unsettled = [id_ for id_, node in state.nodes.items() if node.outcome is Outcome.BLOCKED]
     told = {"results": results, "failures": failures[:_ITEMS], "not_done": unsettled}
     return f"Goal: {state.plan.goal}\nA plan for it ran as far as it could. Results, failures and what was not done:\n{compact(told)}"
+
+
+def _not_again(state: State) -> Iterator[dict[str, Any]]:
+    """The calls that may not be made any more: they had an effect, or a person refused them."""
+    for (tool, _), made in state.acted.items():
+        yield {"tool": tool, "args": next(iter(made.values()))}
+    for (tool, _), rejection in state.rejected.items():
+        yield {"tool": tool, "args": rejection.args}
 
 
 def hook_answered(state: State, event: e.HookAnswered) -> None:

@@ -125,6 +125,8 @@ class Run:
     """What was said in a dialogue; every call in it is answered, also where the run was cut short."""
     earlier: int = 0
     """How many of the messages, after the system message, were said before this run."""
+    rehearsal: bool = False
+    """Whether stand-ins were called in the place of tools: nothing in it happened."""
     parent: str = ""
     """The run in which this one is the call of a sub-plan."""
 
@@ -176,6 +178,7 @@ class Run:
             "replans": self.replans,
             **({"messages": [m.to_json() for m in self.messages]} if self.messages else {}),
             **({"parent": self.parent} if self.parent else {}),
+            **({"rehearsal": True} if self.rehearsal else {}),
         }
 
 

@@ -31,17 +31,19 @@ from ..policies.failures import Failure, Happened, Kind
 from ..policies.permissions import Principal
 from ..policies.secrets import Secret
 from ..registry.schema import Schema, compile_schema
+from ..registry.standins import Found, asking, found_in
 from ..registry.tools import result_schema
-from ..registry.values import Unserialisable, to_plain
+from ..registry.values import Unserialisable, size_of, to_plain
 from . import events as e
-from .admission import interrupted, out_of_time
+from .admission import admit, interrupted, out_of_time
 from .asking import differs, digest_of, read_edit, rejected_before
 from .authorize import Authorize, refusal_of
 from .budget import plain_usage, seconds_left
 from .early import Early
 from .events import Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
-from .hearing import hear, hook_value
+from .hearing import hear
+from .hooks import Verdict, said_by, subject_of
 from .journal import Log
 from .limits import Limiter
 from .mind import advance
@@ -266,7 +268,10 @@ class Runtime:
             case Consult():
                 self._start(self._consult, command)
             case Ask():
-                if self._host.decide is not None:
+                if self._can_reconcile(command.decision):
+                    self._asking += 1
+                    self._start(self._reconcile, command)
+                elif self._host.decide is not None:
                     self._asking += 1
                     self._start(self._ask, command)
             case _:
@@ -304,7 +309,9 @@ class Runtime:
             if isinstance(perform, Result):
                 unbegun = perform
                 return
-            self._record(e.CallStarted(*self.stamp(), call.path, call.attempt))
+            commands = self.write(e.CallStarted(*self.stamp(), call.path, call.attempt))
+            if commands:
+                self._obey(commands)
             if self.problem is not None:
                 return
             if call.tool.effect is not Effect.READS:
@@ -377,13 +384,6 @@ class Runtime:
         failure = failure_of(error, self.state.policies)._replace(happened=Happened.MAYBE)
         return Result(Outcome.FAILED if call.tool.resumable else Outcome.UNKNOWN, None, failure)
 
-    def _record(self, event: Event) -> None:
-        """Write an event from which no command follows."""
-        try:
-            self.write(event)
-        except JournalError as error:
-            self._fail(error)
-
     def _settle(self, call: Call, result: Result) -> None:
         if self.problem is not None:
             return
@@ -417,6 +417,8 @@ class Runtime:
     def _came_late(self, call: Call, result: Result) -> None:
         """A thread that outlived its deadline ended: that can settle an outcome that was unknown."""
         active = self.state.calls.get(call.path)
+        if active is not None and active.tool is not call.tool:
+            return  # it was asked what became of the call, and nobody waits for that any more
         if self._letting_go or self.problem is not None or active is None or active.attempt != call.attempt:
             return
         answer = _late_answer(result)
@@ -464,38 +466,109 @@ class Runtime:
         open_ = (
             said is not None and decision.id in self.state.decisions
         )  # a late result may have answered meanwhile
-        return answer_to(self.state, decision, said) if open_ and said is not None else None
+        if not open_ or said is None:
+            return None
+        try:
+            return answer_to(self.state, decision, said)
+        except BadInput as error:
+            _LOG.warning("the question stays open: %s", error)
+            return None
+
+    def _can_reconcile(self, decision: e.DecisionAsked) -> bool:
+        """Whether the tool can be asked what became of its call, before anybody is; not about a call in a sub-plan."""
+        if decision.about != "unknown" or "of" in decision.question:
+            return False
+        return self.state.calls[decision.path].tool.reconcile is not None
+
+    async def _reconcile(self, command: Ask) -> None:
+        """Ask the tool, once; where it does not know, the question is one for people."""
+        answer = None
+        try:
+            answer = await self._reconciled(command.decision)
+        except BaseException as error:
+            await _let_through(error)
+            _LOG.exception("`reconcile` failed at %r, so the question stays open", command.decision.id)
+        finally:
+            self._asking -= 1
+        open_ = command.decision.id in self.state.decisions
+        if answer is not None and open_:
+            self._decided(command.decision.id, answer)
+        elif self._host.decide is not None and open_:
+            self._asking += 1
+            await self._ask(command)
+        else:
+            self._look_around()
+
+    async def _reconciled(self, decision: e.DecisionAsked) -> Answer | None:
+        """What the tool itself says of an unknown outcome; None where it cannot say, or may not be asked."""
+        state, active = self.state, self.state.calls[decision.path]
+        tool = active.tool
+        if admit(state, tool, active.args) is not None:
+            return None
+        timeout = state.policies.tool_timeout if tool.timeout_unset else tool.timeout
+        asked = asking(tool)
+        call = Call(
+            state.run, active.path, asked, active.args, active.key, active.attempt, timeout, state.principal
+        )
+        result = await self._guarded(call)
+        by = f"reconcile of {tool.name}"
+        said = found_in(result.value) if result.outcome is Outcome.OK else None
+        if isinstance(said, Found):
+            return answer_to(state, decision, Answer("accept", by, said.value))
+        if said is False and active.attempt < state.policies.retry.attempts:
+            return Answer("retry", by, reason="it did not happen")
+        return None
+
+    async def _guarded(self, call: Call) -> Result:
+        """A call beside those of the plan, which the journal knows by what is made of it: through the same guard."""
+        refusal = await self._guard.enter(call)
+        if refusal is not None:
+            return Result(Outcome.FAILED, None, refusal)
+        result = None
+        try:
+            ready = await self._ready(call)
+            if isinstance(ready, Result):
+                return ready
+            self._guard.begin(call)
+            result = await ready()
+            return result
+        finally:
+            self._guard.leave(call, result)
 
     def _decided(self, id_: str, answer: Answer) -> None:
         self._answer(lambda: decision_made(id_, answer, self.stamp()))
 
     async def _consult(self, command: Consult) -> None:
-        hook = self._host.hooks.get(command.hook)
-        note, answer, failure, value = "", "go", None, None
+        said, failure = Verdict(), None
         try:
-            said = hook(*self._subject(command)) if hook is not None else False
-            if isinstance(said, Awaitable):
-                said = await said
-            answer = "stop" if said is False else "go"
-            dialogue = self.state.dialogue
-            value = hook_value(command.hook, said, dialogue.history) if dialogue is not None else None
-            if hook is None:
-                note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
-            if isinstance(said, str):
-                note, answer = said, "stop" if command.hook == "on_replan" else "go"
+            with anyio.move_on_after(self._hook_seconds(command)) as scope:
+                said = await self._hook(command)
+            if scope.cancelled_caught:
+                failure = Failure(Kind.TIMEOUT, "deadline", "the hook gave no answer in time")
         except BaseException as error:
             await _let_through(error)
             failure = failure_of(error, self.state.policies)
-        self._answer(lambda: e.HookAnswered(*self.stamp(), command.hook, answer, note, failure, value))  # type: ignore[arg-type]
+        if command.settled is not None:
+            said = said_by(command, None)
+        self._answer(
+            lambda: e.HookAnswered(
+                *self.stamp(), command.hook, said.answer, said.note, failure, said.value, command.path
+            )
+        )
 
-    def _subject(self, command: Consult) -> tuple[Any, ...]:
+    def _hook_seconds(self, command: Consult) -> float | None:
+        """A hook around a call holds it up, so it has a time limit; the others may wait for people."""
+        return self.state.policies.hook_timeout if command.tool is not None else None
+
+    async def _hook(self, command: Consult) -> Verdict:
+        hook = self._host.hooks.get(command.hook)
+        if hook is None:
+            note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
+            return Verdict("stop", note)
+        said = hook(*subject_of(self.state, command))
         dialogue = self.state.dialogue
-        if command.hook == "before_model" and dialogue is not None:
-            return (list(dialogue.history),)
-        if command.hook == "after_model" and dialogue is not None:
-            return (dialogue.history[-1],)
-        request = replan_request(self.state)
-        return (request,) if command.patch is None else (request, command.patch)
+        history = dialogue.history if dialogue is not None else ()
+        return said_by(command, await said if isinstance(said, Awaitable) else said, history)
 
     async def _think(self, command: Think) -> None:
         answer = await self._model_answer()
@@ -594,6 +667,11 @@ def answer_to(
         )
     except Unserialisable as error:
         raise BadInput(f"the answer to {asked.id!r} is no JSON: {error}") from None
+    most = state.policies.limits.result_bytes
+    if size_of(plain.value) > most:
+        raise BadInput(
+            f"the value of the answer to {asked.id!r} is over {most:,} bytes; give what is asked for"
+        )
     schema = _wanted(state, asked) if answer.choice in ("accept", "answer") else None
     problems = schema.problems(plain.value) if schema is not None else []
     if problems:

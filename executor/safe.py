@@ -75,34 +75,39 @@ class Safe:
 
     async def _secret(self, ref: str) -> Secret:
         """The secret of this name, which the scrubber knows from now on. Raises `_Unavailable`."""
-        with anyio.move_on_after(self._seconds):
-            try:
-                said = await self._said(ref)
-                secret = Secret(said.reveal() if isinstance(said, Secret) else said, ref)
-            except (SecretMissing, SecretRefused) as error:
-                raise _Unavailable(str(error)) from None
-            except BaseException as error:
-                if cancelled() or isinstance(error, KeyboardInterrupt):
-                    raise
-                raise _Unavailable(f"looking it up raised {type(error).__name__}") from None
-            self.scrubber.add(secret)
+        try:
+            said = await self._said(ref)
+            named = isinstance(said, Secret) and said.name == ref
+            secret = said if named else Secret(said.reveal() if isinstance(said, Secret) else said, ref)
+        except (SecretMissing, SecretRefused) as error:
+            raise _Unavailable(str(error)) from None
+        except BaseException as error:
+            if cancelled() or isinstance(error, KeyboardInterrupt | _Unavailable):
+                raise
+            raise _Unavailable(f"looking it up raised {type(error).__name__}") from None
+        if self.scrubber.add(secret):
             _filter_log(self.scrubber)
-            return secret
-        raise _Unavailable(f"looking it up took more than {self._seconds:g} s")
+        return secret
 
     async def _said(self, ref: str) -> Any:
+        """What the vault gives, in time where it has to be waited for."""
         resolve = self._vault.resolve
-        if getattr(self._vault, "blocking", False):
-            said = await self._threads.wait(Job(lambda: resolve(ref), _lost))
-        else:
-            said = resolve(ref)
-        return await said if inspect.isawaitable(said) else said
+        blocking = getattr(self._vault, "blocking", False)
+        said = self._threads.wait(Job(lambda: resolve(ref), _lost)) if blocking else resolve(ref)
+        if not inspect.isawaitable(said):
+            return said
+        with anyio.move_on_after(self._seconds):
+            said = await said
+            return await said if inspect.isawaitable(said) else said
+        raise _Unavailable(f"looking it up took more than {self._seconds:g} s")
 
     def clean(self, event: Event) -> Event:
         """The event without secrets: the same where it holds none."""
         if isinstance(event, ModelAnswered) and event.patch is not None:
             event = self._without_secret(event, event.patch)
         names = _SAID[type(event)]
+        if not names:
+            return event
         given = [getattr(event, name) for name in names]
         said = [_parts(value) for value in given]
         found = self.scrubber.scrub(said)

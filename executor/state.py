@@ -22,7 +22,7 @@ from ..policies.secrets import Secret
 from ..registry.names import resolve_name
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .events import DecisionAsked, Event, Outcome, Path, RunClosed, path_text
+from .events import CallSettled, DecisionAsked, Event, Outcome, Path, RunClosed, path_text
 from .program import Block, Code, Program
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Lane",
     "Node",
     "Perform",
+    "Rejection",
     "Replan",
     "Sleep",
     "StaleState",
@@ -98,10 +99,14 @@ class Ask(NamedTuple):
 
 
 class Consult(NamedTuple):
-    """Ask a hook, once: HookAnswered."""
+    """Ask a hook, once: HookAnswered. About a patch, or about a call (and, after it, about its end)."""
 
     hook: str
     patch: Patch | None = None
+    path: Path = ()
+    tool: Tool | None = None
+    args: Mapping[str, Any] = {}
+    settled: CallSettled | None = None
 
 
 class Replan(NamedTuple):
@@ -219,6 +224,14 @@ class Undone(NamedTuple):
     lineage: str
     asks: bool = False
     """Whether a person is asked before, whatever was approved."""
+
+
+class Rejection(NamedTuple):
+    """A call that a person refused: at which path, and in which words."""
+
+    path: Path
+    args: dict[str, Any]
+    message: str
 
 
 class Lane:
@@ -460,8 +473,14 @@ class State:
         self.parked: dict[str, deque[Lane | Active]] = {}
         self.again: deque[Active] = deque()
         self.calls: dict[Path, Active] = {}
+        self.proposed: dict[Path, tuple[Lane, int, dict[str, Any]]] = {}
+        """Calls that the hook before them is asked about, with their arguments."""
         self.live = 0
         self.live_of: dict[str, int] = {}
+        self.paced: frozenset[str] = frozenset()
+        """Tools whose calls may have to wait for their turn although the run has room."""
+        self.begun_of: dict[str, int] = {}
+        """How many of the live calls of these have begun."""
         self.denied: dict[str, Failure | None] = {}
         self.acted: dict[tuple[str, str], dict[Path, dict[str, Any]]] = {}
         """Calls of tools that act, by tool and digest of the arguments: which paths made it, and may have had effect."""
@@ -478,6 +497,10 @@ class State:
         """What calls under way hold besides themselves; it is in the counts above."""
         self.unheld = Budget()
         """What a call may use that holds nothing."""
+        self.unstarted: set[Path] = set()
+        """Attempts that have reserved and not begun: what is refused until then gives all back."""
+        self.costing: set[Path] = set()
+        """Attempts under way of tools that state a cost: they may count less."""
         self.hungry: deque[Lane | Active] = deque()
         """Who waits for what others hold."""
         self.seen_using: set[tuple[str, str]] = set()
@@ -495,8 +518,8 @@ class State:
         self.decisions: dict[str, DecisionAsked] = {}
         self.asked: set[str] = set()
         """The ids of all questions so far."""
-        self.rejected: dict[tuple[str, str], tuple[Path, str]] = {}
-        """Calls that a person refused, by tool and digest of the arguments: where, and in which words."""
+        self.rejected: dict[tuple[str, str], Rejection] = {}
+        """Calls that a person refused, by tool and digest of the arguments."""
         self.edited: dict[Path, str] = {}
         """Calls that a person changed, and who."""
         # the re-plan

@@ -498,6 +498,37 @@ def _tools(study: Study) -> Findings:
                 yield finding("undo_of_read", f"{pointer}/undo", message)
 
 
+def _without_undo(study: Study) -> Findings:
+    """Acts that could be taken back where something may fail after them: a later call, or another item."""
+    calls = [site for site in study.sites if site.step.tool is not None]
+    for site in calls:
+        step, tool = site.step, study.tool(site.step)
+        alone = site is calls[-1] and not step.has("each")
+        if tool is None or not tool.undo or tool.effect is not Effect.ACTS or step.undo is not None or alone:
+            continue
+        taken_back = study.registry.get(tool.undo)
+        if taken_back is None or _why_not(study, taken_back)[0]:
+            continue
+        message = (
+            f"{quoted(site.id)} has no `undo`, though {quoted(tool.undo)} takes back what {quoted(tool.name)} does, "
+            "and something may fail after it"
+        )
+        yield finding("without_undo", site.pointer, message, _undoing(tool, taken_back, step))
+
+
+def _undoing(tool: Tool, taken_back: Tool, step: Step) -> str:
+    """`undo: {…}` to begin with: arguments by name from the result, else as the step gives them."""
+    gives = tool.output.document if tool.output is not None else True
+    known = gives.get("properties", {}) if isinstance(gives, dict) else {}
+    args: dict[str, Json] = {}
+    for name in taken_back.input.document.get("required", []):
+        if name in known:
+            args[name] = {"$": f"result.{name}"}
+        else:
+            args[name] = step.args.get(name, {"$": "result"})
+    return "undo: " + json.dumps({"tool": taken_back.name, "args": args}, ensure_ascii=False)
+
+
 def _named_tool(
     study: Study, name: str, pointer: str, denied: dict[str, tuple[str, str]]
 ) -> Generator[Finding, None, Tool | None]:
@@ -782,6 +813,7 @@ _RULES: tuple[Callable[[Study], Findings], ...] = (
     _without_output,
     _unused,
     _unordered,
+    _without_undo,
     lookalikes,
     undescribed,
 )

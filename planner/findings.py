@@ -143,6 +143,11 @@ CODES: dict[str, CodeDoc] = {
     "undo_of_read": CodeDoc(
         "warning", "A step that only reads says `undo`.", "Leave it out: there is nothing to take back."
     ),
+    "without_undo": CodeDoc(
+        "info",
+        "A step acts, its tool says what takes that back, and the step does not; something may fail after it.",
+        "Say in `undo` how it is taken back, if it should be.",
+    ),
     "as_without_each": CodeDoc("error", "`as` names the item of an `each` that is not there.", "Add `each`."),
     "as_shadows": CodeDoc("error", "`as` gives the item the name of a step.", "Choose another name."),
     "unknown_step": CodeDoc("error", "No step has this name.", "Use the name suggested, or add the step."),

@@ -264,7 +264,9 @@ def _system(tools: Registry, examples: Sequence[Example], instructions: str) -> 
     if instructions:
         parts.append(instructions.strip())
     parts.append(
-        "\n".join(["# Tools", *(_compact(_told(tool)) for tool in sorted(tools, key=lambda t: t.name))])
+        "\n".join(
+            ["# Tools", *(_compact(_told(tool, tools)) for tool in sorted(tools, key=lambda t: t.name))]
+        )
     )
     return "\n\n".join(parts)
 
@@ -281,7 +283,7 @@ def _functions() -> str:
     return "\n".join(["# Functions (no others exist)", f"As in Python: {known}; {methods}", *others])
 
 
-def _told(tool: Tool) -> dict[str, Any]:
+def _told(tool: Tool, tools: Registry) -> dict[str, Any]:
     """A tool as the catalogue shows it, with the first of its author's examples."""
     told: dict[str, Any] = {
         "tool": tool.name,
@@ -291,6 +293,10 @@ def _told(tool: Tool) -> dict[str, Any]:
     if tool.output is not None:
         told["result"] = _bare(tool.output.document)
     told["effect"] = str(tool.effect)
+    if tool.undo in tools:
+        told["undo"] = tool.undo
+    if tool.cost:
+        told["cost"] = tool.cost
     if tool.examples:
         told["example"] = tool.examples[0]
     return told

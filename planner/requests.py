@@ -8,7 +8,8 @@ run, and text that a tool wrote may hold instructions. What `to_json()` gives is
     arguments    as the plan writes them (`{$: "rows[0].id"}`), not the values they became
     results      shapes (see `shapes.py`)
 
-With `show_tool_text` (a policy) the text, the values and the previews are there as well. Rules in Python get the
+With `show_tool_text` (a policy) the text, the values and the previews are there as well, each cut to `preview_bytes`
+where it is larger (see `previews.py`). Rules in Python get the
 request itself and see all of it.
 """
 
@@ -24,6 +25,7 @@ from ..policies.failures import Failure, Happened, Kind
 from ..registry.registry import Registry
 from .findings import Finding, split_pointer
 from .plan import Patch, Plan, Step
+from .previews import preview
 from .shapes import words_in, words_of
 
 __all__ = [
@@ -119,6 +121,8 @@ class ReplanRequest:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     show_tool_text: bool = False
+    preview_bytes: int = 2000
+    """Bytes of JSON of one value that a model is shown; of a larger one it sees a preview."""
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -148,10 +152,13 @@ class ReplanRequest:
             "notes": list(self.notes),
         }
 
+    def _shown(self, value: Json) -> Json:
+        return preview(value, self.preview_bytes)
+
     def _outcome(self, outcome: StepOutcome) -> dict[str, Any]:
         told = {"outcome": outcome.outcome, "shape": outcome.shape}
         if self.show_tool_text:
-            told["preview"] = outcome.preview
+            told["preview"] = preview(outcome.preview, self.preview_bytes, whole=outcome.step)
         return {key: value for key, value in told.items() if value is not None}
 
     def _failure(self, failed: StepFailure, reading: set[str]) -> dict[str, Any]:
@@ -159,11 +166,14 @@ class ReplanRequest:
         told: dict[str, Any] = {"step": failed.step, "path": list(failed.path)}
         if failed.tool:
             told["tool"] = failed.tool
-            told["args"] = failed.args if self.show_tool_text else step.args if step is not None else None
+            written = step.args if step is not None else None
+            told["args"] = self._shown(failed.args) if self.show_tool_text else written
         told["attempts"] = failed.attempts
         joined = step is None or step.id in reading
         failure = failed.failure._replace(untrusted=True) if joined else failed.failure
         told |= for_model(failure, show_tool_text=self.show_tool_text)
+        if "details" in told:
+            told["details"] = self._shown(told["details"])
         return (
             told
             if self.show_tool_text or not joined or failed.failure.untrusted
@@ -193,8 +203,10 @@ class ReplanRequest:
         """A call not to be repeated: with its arguments where the plan says them, else by the steps that made it."""
         tool, args = call.get("tool"), call.get("args")
         steps = [step for step in self.plan.every_step if step.tool == tool]
-        if self.show_tool_text or any(step.args == args for step in steps):
+        if any(step.args == args for step in steps):
             return {"tool": tool, "args": args}
+        if self.show_tool_text:
+            return {"tool": tool, "args": self._shown(args)}
         return {"tool": tool, "as_in_step": [step.id for step in steps]}
 
 

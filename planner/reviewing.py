@@ -25,6 +25,7 @@ from ..policies.policies import Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .approvals import asks_at_call, asks_at_undo, asks_for, tools_of, why_needed
+from .bounds import limits_of
 from .checking import check_study, unsound
 from .counts import ONCE, Count, Counts, spell
 from .findings import CheckFailed, Report
@@ -84,7 +85,7 @@ class Planned:
     """Whether a person is asked at each call, whatever was approved before; None where the arguments will say."""
     timeout: float | None
     calls: Count
-    """How often its tool is called in the whole run; of a group, all calls inside."""
+    """How often its tool is called in the whole run; of a group, all calls inside. A question to a person is no call."""
     result: str
     """What is known of the type of the result, in words."""
     until: Json = None
@@ -100,6 +101,10 @@ class Planned:
     """The tool's rule over `args` that says when a person is asked, where it has one."""
     secrets: tuple[str, ...] = ()
     """The names of the secrets that the engine gives to its tool."""
+    limits: Mapping[str, Json] | None = None
+    """Which limits hold for calls of its tool beside those of the run (`limits_of`), where some do."""
+    cost: float = 0.0
+    """What one call costs, as its tool states."""
 
     @property
     def every_step(self) -> Iterator[Planned]:
@@ -113,8 +118,8 @@ class Planned:
         document = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         if self.steps is None:
             document = {k: v for k, v in document.items() if k not in ("steps", "times", "output")}
-        usual = ("until", "next", "every", "undo", "asks_when", "secrets")
-        rare = {k for k in usual if document[k] in (None, [])}
+        usual = ("until", "next", "every", "undo", "asks_when", "secrets", "limits", "cost")
+        rare = {k for k in usual if document[k] in (None, [], 0.0)}
         return {k: v for k, v in document.items() if k not in rare}
 
 
@@ -356,6 +361,8 @@ class _Seen:
             every=step.every,
             undo=self._undo(site),
             secrets=_secrets(tool),
+            cost=tool.cost if tool is not None else 0.0,
+            limits=(limits_of(tool, self.policies) or None) if tool is not None else None,
             steps=inside,
             times=self.counts.of(site) if inside is not None else ONCE,
             output=step.output,
@@ -365,7 +372,9 @@ class _Seen:
     def _calls(self, site: Site, inside: tuple[Planned, ...] | None) -> Count:
         if inside is not None:
             return _total(p.calls for step in inside for p in step.every_step if p.tool is not None)
-        return self.counts.of(site) if site.step.tool is not None else _NONE
+        tool = self.study.tool(site.step)
+        asks = tool is not None and tool.answered_by == "person"  # a question is no call of the budget
+        return _NONE if site.step.tool is None or asks else self.counts.of(site)
 
     def _undo(self, site: Site) -> TakenBack | None:
         step = site.step

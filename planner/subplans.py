@@ -172,11 +172,11 @@ class _Writer:
     def schema(self, type: Type) -> dict[str, Json]:
         self._written += 1
         names = {"number" if kind == "fraction" else kind for kind in type.kinds}
-        if not names or type is ANY or self._written > self._MOST:
+        if not names or self._written > self._MOST or type is ANY:
             return {}
         names -= {"integer"} if "number" in names else set()
         document: dict[str, Json] = {"type": sorted(names) if len(names) > 1 else next(iter(names))}
-        if type.has("array"):
+        if type.has("array") and type.items is not None:
             document["items"] = self.schema(type.item)
         if type.has("object"):
             document |= self._object(type)

@@ -136,6 +136,22 @@ CODES: Mapping[str, str] = {
 }
 """Code -> what it means, in one line. A tool may use codes of its own."""
 
+UNBEGUN: Mapping[str, tuple[Kind, str]] = {
+    "conversion": (Kind.BAD_ARGS, "the arguments fit the schema but make no values of the tool's own types"),
+    "denied": (Kind.PERMISSION, "`authorize` said no"),
+    "policy_unavailable": (Kind.PERMISSION, "`authorize` raised, or gave no answer in time"),
+    "secret_unavailable": (
+        Kind.PERMISSION,
+        "a secret that the tool needs is missing, or did not come in time",
+    ),
+    "approval_expired": (Kind.PERMISSION, "the approval of the run has expired"),
+    "no_slot": (Kind.TIMEOUT, "earlier calls still run in their threads and keep all places"),
+    "host_held": (Kind.NETWORK, "its host asked for rest (Retry-After) for longer than calls wait"),
+    "rate_limited": (Kind.NETWORK, "a rate of yours is used up for longer than calls wait"),
+    "breaker_open": (Kind.NETWORK, "the tool failed too often in a row and is left alone for a while"),
+}
+"""Codes of calls that were ended by the engine before they began: kind and reason. Nothing has happened."""
+
 VAGUE = frozenset({"tool_error", "os_error", "network_error", "connect_failed"})
 """Codes that tell less than any carrier: a cause that says only this is not asked."""
 

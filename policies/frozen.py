@@ -25,7 +25,7 @@ _MOST = 3
 class Frozen(BaseModel):
     """A record that cannot change and takes nothing extra; raises `BadInput` with sentences for what it cannot be."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def __init__(self, **said: Any) -> None:
         try:

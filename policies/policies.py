@@ -52,6 +52,15 @@ class Rate(Frozen):
             raise ValueError(f"{said!r} is no rate; write it like '10/s', '100/min', '5/10s', '1000/h'")
         return {"calls": int(match[1]), "seconds": int(match[2] or 1) * _PERIODS[match[3]]}
 
+    @property
+    def text(self) -> str:
+        """As it is written: `10/s`, `5/10s`."""
+        for unit, seconds in reversed(_PERIODS.items()):
+            if self.seconds >= seconds and self.seconds % seconds == 0:
+                times = int(self.seconds // seconds)
+                return f"{self.calls}/{times if times > 1 else ''}{unit}"
+        return f"{self.calls} in {self.seconds:g} s"
+
 
 class Rates(Frozen):
     """How fast calls may begin: by tool name, by host, and for whoever the runs act for."""
@@ -83,6 +92,8 @@ class Limits(Frozen):
     rates: Rates = Rates()
     breaker: Breaker | None = None
     result_bytes: int = Field(default=16 * 1024 * 1024, ge=1)
+    preview_bytes: int = Field(default=2000, ge=256)
+    """Bytes of JSON of one result that a planner may be shown; of a larger one it sees what it begins with."""
 
 
 class Policies(Frozen):
@@ -95,6 +106,8 @@ class Policies(Frozen):
     """How often an invalid plan or patch goes back to the planner with the findings."""
     planner_timeout: float | None = Field(default=120.0, gt=0)
     """Seconds for one answer of the planner."""
+    tools_shown: int | None = Field(default=40, ge=1)
+    """How many tools a model is shown for one goal, chosen by what fits it; fewer than 20 are all shown. None: all."""
     tool_timeout: float | None = Field(default=60.0, gt=0)
     """Seconds for one attempt of a tool that states no timeout of its own; None: no bound."""
     hook_timeout: float = Field(default=10.0, gt=0)

@@ -4,7 +4,7 @@ A tool may put what it was given anywhere: into its result, into the text of an 
 it uses. A text is searched as it is and in its other readings (unfolded, percent-decoded, unescaped, one of them after
 another), each for these traces of every secret:
 
-    the secret itself      and each long line of one of several lines (a key in PEM)
+    the secret itself      in small letters too (names of hosts), and each long line of one of several lines (a key in PEM)
     base64                 standard and URL-safe, at each of the three places it can have inside longer encoded data
     hex                    in small and in capital letters
 
@@ -123,6 +123,7 @@ class Scrubber:
     def __init__(self) -> None:
         self._known: dict[str, dict[Secret, _Traces]] = {}
         self._all: tuple[_Traces, ...] = ()
+        self._needles: tuple[str, ...] = ()
         self._numeric = self._spaced = False
 
     def __bool__(self) -> bool:
@@ -131,18 +132,20 @@ class Scrubber:
     def __repr__(self) -> str:
         return f"<Scrubber of {len(self._known)} secret{'' if len(self._known) == 1 else 's'}>"
 
-    def add(self, secret: Secret) -> None:
-        """Know this one from now on; values it had before stay known."""
+    def add(self, secret: Secret) -> bool:
+        """Know this one from now on; values it had before stay known. Whether it is new."""
         values = self._known.setdefault(secret.name, {})
         if secret in values:
-            return
+            return False
         values[secret] = _Traces(secret)
         while len(values) > _KEPT:
             del values[next(iter(values))]
         every = [traces for values in self._known.values() for traces in values.values()]
         self._all = tuple(sorted(every, key=lambda traces: -len(traces.text)))
-        self._numeric = any(trace.text.isdecimal() for traces in self._all for trace in traces.all)
+        self._needles = tuple(trace.text for traces in self._all for trace in traces.all)
+        self._numeric = any(map(str.isdecimal, self._needles))
         self._spaced = any(" " in traces.text for traces in self._all)
+        return True
 
     def names_in(self, value: Any) -> list[str]:
         """The names of the secrets that a text or JSON value holds."""
@@ -169,10 +172,16 @@ class Scrubber:
             return value
         texts: list[str] = []
         _collect(value, texts, self._numeric)
-        return self._rewritten(value) if self._present("\0".join(texts)) else value
+        return self._rewritten(value) if texts and self._present("\0".join(texts)) else value
 
     def _present(self, text: str) -> list[_Traces]:
         """The secrets that are in the text, the longest first."""
+        if _MARKS.search(text) is None:  # most texts are short and have one reading
+            for needle in self._needles:
+                if needle in text:
+                    break
+            else:
+                return []
         readings = self._readings(text)
         return [traces for traces in self._all if traces.within(readings)]
 
@@ -279,7 +288,7 @@ _SIGN = "[A-Za-z0-9+/_-]?"
 
 def _encodings(text: str) -> Iterator[_Trace]:
     data = text.encode()
-    yield _Trace(text)
+    yield from (_Trace(text), _Trace(text.lower()))
     yield from (_Trace(data.hex()), _Trace(data.hex().upper()))
     for before in range(3):
         code = b64encode(b"\0" * before + data + b"\0\0\0").decode()
@@ -301,6 +310,8 @@ def _beginnings(text: str, end: int, traces: Iterable[str]) -> Iterator[int]:
 
 # --- Readings of a text: what it says once an encoding is undone.
 
+_MARKS = re.compile(r"[\r\n%\\+…]")
+"""Where none of these stands, a text has one reading only and was not cut off."""
 _FOLD = re.compile(r"[\r\n]\s*")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U(0[0-9a-fA-F]{7}))")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")

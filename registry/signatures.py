@@ -28,7 +28,7 @@ from ..policies.text import did_you_mean, shorten
 from .docstrings import read_docstring
 from .values import Json, Unserialisable, copy_plain, to_plain
 
-__all__ = ["ArgumentsRefused", "Signature", "check_refs", "read_signature", "schema_of"]
+__all__ = ["ArgumentsRefused", "Signature", "check_refs", "read_signature", "schema_of", "slot_of"]
 
 _NONE: Mapping[str, str] = {}
 
@@ -91,6 +91,13 @@ def read_signature(
         bind=_binder(taken, model),
         is_async=inspect.iscoroutinefunction(code),
     )
+
+
+def slot_of(function: Callable[..., Any], name: str, context: type) -> str | None:
+    """The parameter that takes the `ToolContext`, if the function has one. Raises `ToolRefused`."""
+    code = _code(function)
+    hints = _hints(code, name)
+    return next((n for n, hint in hints.items() if n != "return" and _speaks_of(hint, context)), None)
 
 
 def schema_of(kind: Any) -> dict[str, Json]:

@@ -30,6 +30,7 @@ from ..policies.permissions import Level
 from ..policies.secrets import Secret
 from ..policies.text import safe_text, shorten
 from .attempt import ToolContext
+from .likeness import check_stand_in
 from .options import (
     LONGEST_DESCRIPTION,
     OPTIONS,
@@ -416,6 +417,10 @@ def _from_function(function: Callable[..., Any], name: str | None, options: dict
         **options,
     )
     _check_defaults(made)
+    arguments = made.input.document["properties"]
+    for what, stand_in in (("simulate", made.simulate), ("reconcile", made.reconcile)):
+        if stand_in is not None:
+            check_stand_in(stand_in, what, name, arguments, refs if what == "reconcile" else ())
     if refs:
         sealed = frozenset(parameter for parameter, itself in signature.secrets.items() if itself)
         return dataclasses.replace(made, sealed=sealed)

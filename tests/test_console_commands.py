@@ -156,16 +156,75 @@ def test_diff_shows_what_changed(shell: Shell) -> None:
 
 
 def test_tools_lists_effects(shell: Shell) -> None:
-    """One line for each tool."""
+    """One line for each tool, with what it needs."""
     said = shell.here("tools", *TOOLS)
     lines = [line.split() for line in said.out.splitlines()]
-    assert ["refund", "acts", "Refund", "a", "payment."] in lines
+    assert ["refund", "acts", "payments.refund", "Refund", "a", "payment."] in lines
 
 
 def test_one_tool_is_shown_with_its_arguments(shell: Shell) -> None:
     """Name, effect, description of each argument."""
     said = shell.here("tools", "read_ledger", *TOOLS)
     assert (said.code, "The ledger." in said.out) == (0, True)
+
+
+def test_one_tool_is_shown_whole_with_what_the_rules_make_of_it(shell: Shell) -> None:
+    """Level, limits and time under these rules, cost, secrets, stand-ins, examples, fingerprint; JSON holds the same."""
+    Path("hotel.py").write_text(
+        "from foreplan import tool\n"
+        "def as_if(room: str): return room\n"
+        "@tool(level='high', cost=0.5, host='api.hotel.example', undo='leave', simulate=as_if, tags=['travel'],\n"
+        "      examples=[{'room': 'blue'}], secret_refs={'token': 'HOTEL_TOKEN'}, requires_approval='each')\n"
+        "def stay(room: str, token: str) -> str:\n    'Stay.'\n    return room\n"
+        "@tool\ndef leave(room: str) -> None:\n    'Leave.'\n"
+        "registry = [stay, leave]\n"
+    )
+    Path("rules.yaml").write_text(
+        "tool_timeout: 7\nmax_level: medium\nlimits: {tool: {stay: 2}, rates: {host: {api.hotel.example: 5/s}}}\n"
+    )
+    page = shell.here("tools", "stay", "--tools", "hotel.py", "--policies", "rules.yaml").out
+    for words in (
+        "high, refused: above medium",
+        "asked at each call",
+        "7 s by policy",
+        "at most 2 at once",
+        "at most 5/s on api.hotel.example",
+        "0.5 a call",
+        "token from HOTEL_TOKEN",
+        "undone by",
+        "simulated",
+        "a person is asked",
+        "travel",
+        "hotel.stay",
+        "sha256:",
+        "blue",
+    ):
+        assert words in page, words
+    [told] = shell.here("tools", "stay", "--tools", "hotel.py", "--json").document["tools"]
+    assert (told["simulate"], told["cost"], told["examples"]) == (True, 0.5, [{"room": "blue"}])
+    assert told["fingerprint"].startswith("sha256:")
+
+
+def test_a_rehearsal_says_that_it_was_one(shell: Shell) -> None:
+    """Stand-ins are called, nothing is kept; a tool without one fails, which is exit code 1."""
+    Path("hotel.py").write_text(
+        "from foreplan import tool\n"
+        "@tool(simulate=lambda room: 'as if ' + room)\n"
+        "def stay(room: str) -> str:\n    'Stay.'\n    raise SystemExit(9)\n"
+        "@tool(effect='reads')\ndef rooms() -> list[str]:\n    'Rooms.'\n    return ['blue']\n"
+        "registry = [stay, rooms]\n"
+    )
+    Path("stay.yaml").write_text(
+        "foreplan: 1\nsteps:\n  - {id: r, tool: rooms}\n  - {id: s, tool: stay, each: {$: r}, args: {room: {$: item}}}\n"
+    )
+    said = shell.here("rehearse", "stay.yaml", "--tools", "hotel.py", "--reads")
+    assert said.code == 0
+    assert "a rehearsal, in which nothing was changed (1 call was simulated, 1 call really read)" in " ".join(
+        said.out.split()
+    )
+    told = shell.here("rehearse", "stay.yaml", "--tools", "hotel.py", "--json")
+    assert (told.code, told.document["rehearsal"]) == (1, True)
+    assert [failure["code"] for failure in told.document["failures"]] == ["not_simulated"]
 
 
 def test_tools_are_searched_by_words(shell: Shell) -> None:
@@ -502,3 +561,72 @@ def test_json_shows_nothing_that_moves_a_cursor(shell: Shell) -> None:
     said = shell.here("review", "odd.yaml", *TOOLS, "--json")
     assert json.loads(said.out)["goal"] == "a\x1b[2Jb\u202ec\x7f"
     assert not set(said.out) & {"\x1b", "\u202e", "\x7f"}
+
+
+GATED = ("--tools", "shop.py", "--journal", "runs.db")
+
+
+def test_a_call_is_edited_from_the_command_line(shell: Shell) -> None:
+    """`--decide ID=edit:JSON`: the call that is made is the one that was typed, and the account tells both."""
+    shell.here("run", "pays.yaml", *GATED, "--approve", "--yes")
+    first, second = (f"payments[{n}]:call:0" for n in (0, 1))
+    shown = shell.here("show", "last", "--journal", "runs.db")
+    assert "approve, reject or edit" in shown.out
+    wrong = shell.here("resume", "last", *GATED, "--decide", first + '=edit:{"args": {"too": "eve"}}')
+    assert (wrong.code, "'pay' does not take these arguments" in wrong.err) == (2, True)
+    edit = first + '=edit:{"args": {"to": "eve"}}'
+    shell.here("resume", "last", *GATED, "--decide", edit, "--decide", f"{second}=reject", "--by", "ada")
+    assert Path("paid.txt").read_text() == "eve\n"
+    told = flat(shell.here("show", "last", "--journal", "runs.db", "--events").out)
+    assert 'edit by ada to {"args": {"to": "eve"}}' in told
+
+
+def test_roles_come_from_the_rules_and_principals_from_a_file(shell: Shell) -> None:
+    """A principal file may hold roles, a policy file says what they grant; a role that is none is told."""
+    Path("rules.yaml").write_text("roles: {clerk: ['payments.*']}\nmax_level: high\n")
+    Path("who.yaml").write_text("id: ana\nroles: [clerk]\n")
+    words = (
+        "check",
+        "plan.yaml",
+        "--tools",
+        "shop.py",
+        "--policies",
+        "rules.yaml",
+        "--principal",
+        "who.yaml",
+    )
+    assert shell.here(*words).code == 0
+    Path("who.yaml").write_text("id: ana\nroles: [clark]\n")
+    assert "no role is called 'clark', so it grants nothing; did you mean 'clerk'?" in flat(
+        shell.here(*words).out
+    )
+    Path("rules.yaml").write_text("roles: {clerk: 'payments.*'}\nmax_level: hi\nbudget: {tokns: 1}\n")
+    said = flat(shell.here(*words).err)
+    for part in (
+        "'roles.clerk' is 'payments.*'; it must be a list",
+        "'max_level' is 'hi'",
+        "did you mean 'tokens'",
+    ):
+        assert part in said
+
+
+def flat(text: str) -> str:
+    """The text on one line."""
+    return " ".join(text.split())
+
+
+def test_a_function_of_ones_own_may_deny_calls(shell: Shell) -> None:
+    """`--authorize file.py:name` is asked before each attempt; a run that began with it does not go on without."""
+    Path("rules.py").write_text(
+        "def authorize(attempt):\n    return attempt.args.get('to') != 'ada' or 'not ada'\n"
+    )
+    hook = ("--authorize", "rules.py:authorize")
+    shell.here("run", "pays.yaml", *GATED, *hook, "--approve", "--yes")
+    yes = [word for n in (0, 1) for word in ("--decide", f"payments[{n}]:call:0=approve")]
+    without = shell.here("resume", "last", *GATED, *yes)
+    assert (without.code, "opened with `authorize`" in flat(without.err)) == (3, True)
+    said = shell.here("resume", "last", *GATED, *hook, *yes)
+    assert "the host denied this call of 'pay': not ada" in flat(said.out)
+    assert Path("paid.txt").read_text() == "bob\n"
+    none = shell.here("resume", "last", *GATED, "--authorize", "rules.py:athorize")
+    assert (none.code, "did you mean 'authorize'" in none.err) == (2, True)

@@ -25,7 +25,7 @@ from foreplan import (
 )
 from foreplan.executor.agent import Update, create_agent
 from foreplan.executor.events import HookAnswered, ModelAnswered
-from foreplan.executor.hearing import Keep
+from foreplan.executor.hooks import Keep
 from foreplan.planner.models.messages import (
     AIMessage,
     HumanMessage,

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from foreplan import Breaker, Limits, Policies, Rate, Rates
+from foreplan import Breaker, Limits, Plan, Policies, Rate, Rates, Registry, review, tool
+from foreplan.planner.bounds import limits_of, limits_text
 from foreplan.policies.failures import Failure, Kind
 from foreplan.policies.pace import Circuit, Key, Rest, Window, places_of, rest_of, rules_for
 
@@ -142,3 +143,52 @@ def test_who_asked_for_rest_is_the_host_and_whoever_cannot_be_told_from_it(
     failure = Failure(Kind.NETWORK, "rate_limited", "later", retry_after=30, host=named)
     assert rest_of(rules, args, failure) == expected
     assert places_of(rules, args) & expected, "the call that failed is held itself"
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        ("10/s", "10/s"),
+        ("5/10s", "5/10s"),
+        ("60/60s", "60/min"),
+        ("1000/day", "1000/day"),
+        ("7/90s", "7/90s"),
+    ],
+)
+def test_a_rate_is_shown_as_it_is_written(rate: str, text: str) -> None:
+    """And what is shown can be written again."""
+    assert Rate.model_validate(rate).text == text
+    assert Rate.model_validate(text) == Rate.model_validate(rate)
+    assert Rate(calls=3, seconds=0.5).text == "3 in 0.5 s"
+
+
+@tool(effect="reads", host="api.example")
+def look(x: int) -> int:
+    """Look."""
+    return x
+
+
+def test_the_limits_of_a_tool_can_be_shown() -> None:
+    """As data and in words; nothing where nothing holds; a review has them for each call."""
+    rates = Rates(tool={"look": Rate(calls=10, seconds=1)}, principal=Rate(calls=100, seconds=60))
+    limits = Limits(
+        tool={"look": 4}, host={"api.example": 8}, rates=rates, breaker=Breaker(failures=3, seconds=30)
+    )
+    said = limits_of(look, Policies(limits=limits))
+    assert said == {
+        "host": "api.example",
+        "at_once": {"run": 4, "host": 8},
+        "rates": {"tool": "10/s", "principal": "100/min"},
+        "breaker": {"failures": 3, "seconds": 30.0, "kinds": ["network", "timeout"]},
+    }
+    assert limits_text(said) == [
+        "at most 4 at once in this run",
+        "at most 8 at once on api.example",
+        "at most 10/s of this tool",
+        "at most 100/min of this principal",
+        "left alone for 30 s after 3 network or timeout failures in a row",
+    ]
+    assert (limits_of(look, Policies()), limits_text({})) == ({"host": "api.example"}, [])
+    plan = Plan.model_validate({"steps": [{"id": "l", "tool": "look", "args": {"x": 1}}]})
+    shown = review(plan, Registry(look), Policies(limits=limits))
+    assert shown.steps[0].limits == shown.to_json()["steps"][0]["limits"] == said

@@ -166,6 +166,14 @@ def test_a_text_that_was_cut_off_within_a_secret_keeps_none_of_it() -> None:
     assert scrub("an ordinary end…") == "an ordinary end…"
 
 
+def test_a_secret_is_found_in_small_letters() -> None:
+    """As hosts and names of headers are written."""
+    assert (
+        scrubber("Ab12Cd34Ef").scrub_text("no answer from ab12cd34ef.example")
+        == "no answer from [secret T0].example"
+    )
+
+
 def test_the_lines_of_a_long_secret_are_found_alone() -> None:
     """A key in PEM that is printed indented, or with other line ends."""
     lines = [base64.b64encode(bytes(range(n, n + 36))).decode() for n in range(3)]

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from rich.console import Console
+from support.shell import Shell
 from support.traces import SECRET, encodings, found_in, spilled
 from support.virtual import BACKENDS, now, run_virtual
 
@@ -59,7 +60,14 @@ from foreplan.registry.vaults import MappingSecrets
 REFS = {"token": "CRM_TOKEN"}
 VAULT = MappingSecrets({"CRM_TOKEN": SECRET})
 GIVE_UP = {"cannot_plan": "enough"}
-Named = type("".join(filter(str.isalnum, SECRET)), (Exception,), {})
+Named = type(SECRET, (Exception,), {})
+
+
+class Response:
+    """What a response of an HTTP library looks like: the host in its address will be in small letters."""
+
+    status_code = 503
+    url = f"https://{SECRET.encode().hex()}.{SECRET[-16:]}.example"
 
 
 def everywhere(secret: str) -> dict[str, Any]:
@@ -89,7 +97,9 @@ def fetch(way: str, token: Secret) -> Any:
         case "named":
             raise Named(text)
         case "host":
-            raise ConnectionRefusedError(111, text, text)
+            error = ConnectionError(f"https://{text}.example")
+            error.response = Response()  # type: ignore[attr-defined]
+            raise error
         case _:
             return everywhere(text)
 
@@ -476,6 +486,7 @@ async def test_a_sub_plan_has_the_secrets_of_its_engine() -> None:
     outer = as_tool(inner, "inner", [fetch])
     run = await Engine([outer, careless], secrets=VAULT, journal=journal).run(_calling("inner"))
     events = [event for line in journal.runs() for event in journal.events(line.run)]
+    assert run["s"]["bytes"] == "dXNlcj[secret CRM_TOKEN]"
     assert len(journal.runs()) == 2
     assert found_in(told(events) + repr(run["s"])) == []
 
@@ -522,3 +533,44 @@ async def test_a_vault_that_blocks_is_asked_in_a_thread() -> None:
     run = await Engine([pay], secrets=Blocking(SECRET), policies=FREE).run(PAY)
     assert run.state == "done"
     assert places == ["foreplan-tool"] * 2
+
+
+TYPED = '''
+from foreplan import Registry, tool
+
+
+@tool(effect="reads", secret_refs={"token": "CRM_TOKEN"})
+async def fetch(way: str, token: str) -> dict[str, str]:
+    """Use the token, and let it out."""
+    if way == "throw":
+        raise PermissionError(f"401 for {token}")
+    return {"sent": f"Bearer {token}", "hex": token.encode().hex()}
+
+
+registry = Registry(fetch)
+'''
+
+
+def test_the_command_line_takes_secrets_from_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it prints and what it leaves behind holds none; without the variable the call is not begun."""
+    steps = [
+        {"id": way, "tool": "fetch", "args": {"way": way}, "on_failure": "skip"} for way in ("give", "throw")
+    ]
+    (tmp_path / "shop.py").write_text(TYPED)
+    (tmp_path / "plan.json").write_text(
+        json.dumps({"goal": "Fetch", "steps": steps, "output": {"$": "give"}})
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CRM_TOKEN", SECRET)
+    shell = Shell(tmp_path, capsys)
+    words = ("plan.json", "--tools", "shop.py", "--journal", "runs.db")
+    reviewed = shell.here("review", *words[:3])
+    said = [shell.here("run", *words), shell.here("run", *words, "--json"), shell.here("tools", "shop.py")]
+    monkeypatch.delenv("CRM_TOKEN")
+    without = shell.here("run", *words)
+    assert "uses the secret CRM_TOKEN" in reviewed.out
+    assert "Bearer [secret CRM_TOKEN]" in said[1].out
+    assert "set the environment variable CRM_TOKEN" in " ".join((without.out + without.err).split())
+    assert spilled(tmp_path, [each.out + each.err for each in said]) == {}

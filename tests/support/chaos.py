@@ -381,6 +381,7 @@ def holds(world: World, policies: Policies, events: list[Event]) -> None:
     if state.closed.reason != "cancelled":
         assert state.live == 0
         assert not any(state.live_of.values())
+        assert not any(state.begun_of.values())
         if not state.stopping:
             assert not state.calls
             assert all(node.outcome is not None for node in state.nodes.values())
@@ -398,6 +399,7 @@ def _attempts(registry: Registry, events: list[Event]) -> None:
     begun: dict[Path, int] = {}
     ended: dict[Path, e.CallSettled] = {}
     allowed: set[Path] = set()
+    refused: set[Path] = set()
     asked: dict[str, e.DecisionAsked] = {}
     for event in events:
         match event:
@@ -406,6 +408,7 @@ def _attempts(registry: Registry, events: list[Event]) -> None:
                 tools[event.path] = event.tool
             case e.CallStarted(path=path):
                 assert path not in begun, event
+                assert path not in refused, event
                 last = ended.get(path)
                 acts = registry[tools[path]].effect is Effect.ACTS
                 assert last is None or path in allowed or _repeatable(last, acts), (last, event)
@@ -422,8 +425,10 @@ def _attempts(registry: Registry, events: list[Event]) -> None:
                 ended[path] = event
             case e.DecisionAsked():
                 asked[event.id] = event
-            case e.DecisionMade(choice="retry" | "approve"):
+            case e.DecisionMade(choice="retry" | "approve" | "edit"):
                 allowed.add(asked[event.id].path)
+            case e.DecisionMade(choice="reject") if asked[event.id].about == "call":
+                refused.add(asked[event.id].path)
             case _:
                 pass
     assert not begun

@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-
 from foreplan.planner.plan import Plan, Step
 from foreplan.registry.registry import Registry
 from foreplan.registry.tools import Tool
