@@ -27,6 +27,7 @@ NAMES = (
     "durable",
     "journal",
     "memory",
+    "guard",
     "imports",
     "search",
     "rounds",

@@ -310,7 +310,7 @@ class ToolHands:
                 ended = _ended(call, _timed_out(call, still_running=job is not None))
             else:
                 await absorb_cancel()
-                ended = self._raised(call, error) if error is not None else self._returned(call, value)
+                ended = self._raised(call, error) if error is not None else await self._taken(call, value)
         finally:
             _let_go(error)
             del error, job
@@ -351,6 +351,15 @@ class ToolHands:
 
     def _raised(self, call: Call, error: BaseException) -> Result:
         return _ended(call, failure_of(error, self._policies))
+
+    async def _taken(self, call: Call, value: Any) -> Result:
+        """What a tool gave. A large result is read in a thread: megabytes take seconds, and others must go on."""
+        if not _is_large(value):
+            return self._returned(call, value)
+        job = Job(partial(self._returned, call, value), lambda job: None)
+        with anyio.CancelScope(shield=True):  # the call took place, and what it gave is not lost
+            ended: Result = await self._threads.wait(job)
+        return ended
 
     def _returned(self, call: Call, value: Any) -> Result:
         """What a tool gave: whatever goes wrong with reading it is a failure of this call alone."""
@@ -489,6 +498,27 @@ def _soft_failure(call: Call, result: Any) -> Failure | None:
         return None
     message = said if isinstance(said, str) else f"{call.tool.name!r} answered with an error"
     return Failure(Kind.BUSINESS, "soft_failure", message, details={"result": result}, untrusted=True)
+
+
+def _is_large(value: Any) -> bool:
+    """Whether reading it may take longer than a loop should stand still."""
+    waiting, left = [value], _LARGE
+    while waiting:
+        part = waiting.pop()
+        kind = type(part)
+        if kind is str or kind is bytes:
+            left -= len(part) >> 6
+        elif kind is dict or kind is list or kind is tuple or kind is set:
+            left -= len(part)
+            if left >= 0:
+                waiting += part.values() if kind is dict else part
+        if left < 0:
+            return True
+    return False
+
+
+_LARGE = 10_000
+"""Values (or 64 characters each) whose reading takes about 0.1 s where the schema is an involved one, 10 µs a value."""
 
 
 def _may_exceed(value: Any, most: int) -> bool:
