@@ -25,6 +25,7 @@ import json
 import sys
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,10 +72,9 @@ def tokens(text: str) -> int:
 @functools.cache
 def _encoding() -> Any:
     try:
-        import bpe_openai
+        return import_module("bpe_openai").get_encoding("o200k_base")
     except ImportError:
         return None
-    return bpe_openai.get_encoding("o200k_base")
 
 
 def counted_by() -> str:

@@ -138,7 +138,8 @@ def _other_messages(said: Any, history: Sequence[Message]) -> dict[str, Any]:
 
     Most hooks add to the history, and what they add is little: so a round costs the same however long the talk is.
     """
-    keep, messages = isinstance(said, Keep), said.messages if isinstance(said, Keep) else said
+    keep = isinstance(said, Keep)
+    messages: Any = said.messages if isinstance(said, Keep) else said
     begins = _alike(messages, history) if isinstance(messages, list) else 0
     added = spoken(messages[begins:] if begins else messages)
     return {"begins": begins, "messages": to_plain([m.to_json() for m in added]), "keep": keep}
