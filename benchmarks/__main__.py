@@ -20,7 +20,7 @@ from typing import Any
 from results import Options, machine, rows
 
 HERE = Path(__file__).resolve().parent
-NAMES = ("overhead", "fairness", "makespan", "durable", "journal", "memory", "imports", "search")
+NAMES = ("overhead", "fairness", "makespan", "durable", "journal", "memory", "guard", "imports", "search")
 
 
 def main() -> int:
