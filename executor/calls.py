@@ -86,6 +86,8 @@ _QUEUES = 8
 def make_room(state: State) -> None:
     """Start calls while there is room: those to be tried again first, then the lanes in turn."""
     limit = state.policies.limits.run
+    if state.stopping and state.held and state.short != "seconds":
+        _finish_held(state)
     while state.live < limit and (state.again or state.lanes) and not state.stopping:
         if not state.again:
             _advance_lane(state, state.lanes.popleft())
@@ -93,6 +95,16 @@ def make_room(state: State) -> None:
         active = state.again.popleft()
         if not affordable(state, active.tool, active.path):
             state.hungry.append(active)
+        elif _take(state, active.tool.name, active):
+            _go_on(state, active)
+
+
+def _finish_held(state: State) -> None:
+    """Out of budget: sub-plans that were put aside go on with what they hold, like all that is under way."""
+    for _ in range(len(state.again)):
+        active = state.again.popleft()
+        if active.path not in state.held or state.live >= state.policies.limits.run:
+            state.again.append(active)
         elif _take(state, active.tool.name, active):
             _go_on(state, active)
 

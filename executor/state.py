@@ -428,6 +428,8 @@ class Held(NamedTuple):
 
     tool: Tool
     slice: Budget
+    tokens: int = 0
+    """So many of the tokens of its slice nobody else may use: none of them, if it is not known to ask models."""
 
 
 class State:

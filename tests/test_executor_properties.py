@@ -67,8 +67,7 @@ def answer(question: DecisionAsked, choice: int) -> Answer:
     if failure.get("code") == "interrupted":
         return Answer("retry", "ada")
     place = sum(map(ord, path_text(question.path))) + choice
-    options = [option for option in question.options if option != "edit"]
-    said = options[place % len(options)]
+    said = question.options[place % len(question.options)]
     again = question.about != "unknown" or int(question.id.rpartition(":")[2]) < 3
     if said == "edit":  # to what nobody has refused
         return Answer(said, "ada", {"args": {"k": question.question["args"]["k"] + 100}})
