@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..planner.approvals import Approval, Scope, approval_needed, bind, differences, tools_of
+from ..planner.approvals import Approval, Scope, approval_needed, bind, calls_of, differences, tools_of
 from ..planner.bounds import rules_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
@@ -721,6 +721,7 @@ class Engine:
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
         changed = _changed(opened, self.registry, self.principal, self._host)
+        changed += [f"its journal holds no contract of tool {name!r}" for name in _without_contract(events)]
         if changed:
             raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
         known = self.registry.only(
@@ -886,8 +887,25 @@ def _recorded(journal: Journal, run_id: str) -> State:
     events = list(journal.events(run_id))
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
+    missing = _without_contract(events)
+    if missing:
+        raise BadInput(
+            f"run {run_id!r} cannot be read: its journal holds no contract of tool {missing[0]!r}, which its plan calls"
+        )
     tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
     return replay(State(Registry(*tools)), events)
+
+
+def _without_contract(events: list[Event]) -> list[str]:
+    """The tools that a run's plan and patches call, and whose contracts its opening should hold and does not."""
+    held = events[0].contracts if isinstance(events[0], e.RunOpened) else {}
+    called: list[str] = []
+    for event in events:
+        if isinstance(event, e.PlanAccepted):
+            called += tools_of(event.plan)
+        elif isinstance(event, e.PatchAccepted):
+            called += calls_of(event.patch.every_step)
+    return [name for name in dict.fromkeys(called) if name not in held]
 
 
 def _journal(journal: Journal | str | Path | None) -> Journal:
