@@ -82,13 +82,23 @@ NeededPlanner = Annotated[
         show_default=False,
     ),
 ]
+AuthorizeWord = Annotated[
+    str | None,
+    typer.Option(
+        "--authorize",
+        metavar="MODULE:NAME",
+        help="A function that is asked before each attempt of a call: module:attribute or file.py:attribute.",
+    ),
+]
 PolicyFile = Annotated[
     str | None, typer.Option("--policies", metavar="FILE", help="The rules: a YAML or JSON file.")
 ]
 Who = Annotated[
     str | None,
     typer.Option(
-        "--principal", metavar="ID|FILE", help="On whose behalf: an id, or a file with id and permissions."
+        "--principal",
+        metavar="ID|FILE",
+        help="On whose behalf: an id, or a file with id, roles and permissions.",
     ),
 ]
 Permission = Annotated[
@@ -154,7 +164,7 @@ Decide = Annotated[
     typer.Option(
         "--decide",
         metavar="ID=CHOICE",
-        help="The answer to an open question (ID=answer:JSON answers a step that asks, ID=accept:JSON gives a result); may be repeated.",
+        help="The answer to an open question (ID=answer:JSON answers a step that asks, ID=accept:JSON gives a result, ID=edit:'{\"args\": …}' changes a call); may be repeated.",
     ),
 ]
 Reason = Annotated[
@@ -347,6 +357,7 @@ def _run(
     policies: PolicyFile = None,
     principal: Who = None,
     permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -355,7 +366,7 @@ def _run(
 
     With a planner, steps that fail are planned anew. Ctrl-C pauses the run; with a journal it can be resumed.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal)
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize)
     given = Given(inputs, tuple(set))
     consent = Consent(approval, approve, yes, by, scope)
     _do(
@@ -377,6 +388,7 @@ def _resume(
     policies: PolicyFile = None,
     principal: Who = None,
     permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -385,7 +397,7 @@ def _resume(
 
     One that was interrupted, or waits for a person. What is settled is not done again.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal)
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full),

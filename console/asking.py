@@ -24,13 +24,14 @@ from ..executor.runtime import Answer
 from ..planner.documents import read_document
 from ..planner.findings import PlanUnreadable
 from ..policies.errors import BadInput
+from ..registry.registry import Registry
 from ..registry.schema import compile_schema
 from .lines import plain
 from .live import View
 from .screen import Screen
 from .telling import calls_together, question
 
-__all__ = ["Desk", "login_name", "read_reply", "yes_or_no"]
+__all__ = ["Desk", "login_name", "read_changes", "read_reply", "yes_or_no"]
 
 
 def yes_or_no(screen: Screen, asked: str) -> bool:
@@ -62,10 +63,11 @@ class _Open(NamedTuple):
 class Desk:
     """Answers the questions of one live run. `decide` is for the engine; None leaves a question open."""
 
-    def __init__(self, screen: Screen, view: View, by: str) -> None:
+    def __init__(self, screen: Screen, view: View, by: str, tools: Registry | None = None) -> None:
         self._screen = screen
         self._view = view
         self._by = by
+        self._tools = tools
         self._open: list[_Open] = []
         self._busy = False
         self._gone = False
@@ -115,12 +117,33 @@ class Desk:
         self._show(question(asked, sources=self._view.progress.sources(asked)))
         if asked.about == "ask":
             return await self._reply(asked)
-        if asked.options != ("approve", "reject"):
+        if "approve" not in asked.options:
             return await self._choice(asked)
-        said = await self._line("Approve? [y/N] ")
-        if self._gone:
-            return None
-        return Answer("approve" if _is_yes(said) else "reject", self._by)
+        return await self._yes_no_or_edit(asked)
+
+    async def _yes_no_or_edit(self, asked: DecisionAsked) -> Answer | None:
+        """A yes, a no, or other arguments; an edit that is given up leads back to the question."""
+        editable = "edit" in asked.options
+        while True:
+            said = await self._line("Approve? [y/N, e to edit] " if editable else "Approve? [y/N] ")
+            if self._gone:
+                return None
+            if not editable or said.casefold() not in ("e", "edit"):
+                return Answer("approve" if _is_yes(said) else "reject", self._by)
+            args = await self._arguments(asked)
+            if args is not None:
+                return Answer("edit", self._by, {"args": args})
+
+    async def _arguments(self, asked: DecisionAsked) -> dict[str, object] | None:
+        """What a person changes of the arguments; the others stay as they are."""
+        while True:
+            said = await self._line('What changes, as JSON like {"name": value}? [Enter to go back] ')
+            if not said:
+                return None
+            try:
+                return read_changes(said, asked, self._tools)
+            except BadInput as error:
+                self._show(Text(plain(error), "red"))
 
     async def _choice(self, asked: DecisionAsked) -> Answer | None:
         """One of several words, by its beginning; an empty line leaves the question open."""
@@ -189,6 +212,22 @@ def read_reply(said: str, asked: DecisionAsked) -> object:
     if problems:
         raise BadInput("; ".join(f"{p.pointer or 'it'} {p.message}" for p in problems[:3]))
     return value
+
+
+def read_changes(said: str, asked: DecisionAsked, tools: Registry | None) -> dict[str, object]:
+    """All arguments of a call with what a typed line changes. Raises `BadInput` with what to type instead."""
+    try:
+        changes = read_document(said, format="json")
+    except PlanUnreadable as error:
+        raise BadInput(f"{error.findings[0].message}; names and texts stand in double quotes") from None
+    if not isinstance(changes, dict):
+        raise BadInput('write an object of what changes, like {"amount": 50}')
+    args = {**asked.question["args"], **changes}
+    tool = tools.get(asked.question["tool"]) if tools is not None and "of" not in asked.question else None
+    problems = tool.input.problems(args) if tool is not None else []
+    if problems:
+        raise BadInput("; ".join(f"{p.pointer or 'it'} {p.message}" for p in problems[:3]))
+    return args
 
 
 def _place(said: str, choices: list[object]) -> int:

@@ -46,7 +46,7 @@ from .given import (
 )
 from .lines import line, plain, short_digest
 from .live import View
-from .loading import load_planner, load_registry, place_in
+from .loading import load_authorize, load_planner, load_registry, place_in
 from .screen import Code, Failed, Faulty, Interrupted, Screen
 from .waiting import wait_for
 
@@ -80,6 +80,7 @@ class Setting:
     principal: str | None = None
     permissions: tuple[str, ...] = ()
     journal: str | None = None
+    authorize: str | None = None
 
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
@@ -88,6 +89,7 @@ class Setting:
             "planner": load_planner(self.planner) if self.planner is not None else None,
             "policies": read_policies(self.policies),
             "principal": read_principal(self.principal, self.permissions),
+            "authorize": load_authorize(self.authorize) if self.authorize is not None else None,
         }
 
     def engine(self) -> Engine:
@@ -99,8 +101,9 @@ class Setting:
         options: list[tuple[str, str | None]] = [("--tools", self.tools)]
         if name == "resume":
             options += [("--planner", self.planner), ("--journal", self.journal)]
-        else:  # a run that goes on keeps the rules that it was opened with
-            options += [("--policies", self.policies)]
+            options += [("--authorize", self.authorize)]
+        # A run that goes on keeps the rules that it was opened with, but what roles permit is asked anew.
+        options += [("--policies", self.policies)]
         options += [("--principal", self.principal), *(("--permission", p) for p in self.permissions)]
         said = [word for option, value in options if value for word in (option, value)]
         return "foreplan " + " ".join(shlex.quote(plain(word)) for word in (name, *words, *said))
@@ -296,7 +299,7 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
     if approval is None:
         approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
     with _Journal(setting.journal) as journal, View(screen) as view:
-        desk = _desk(screen, view, consent.by)
+        desk = _desk(screen, view, consent.by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
             screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
@@ -339,9 +342,9 @@ def _approval_here(
     return None
 
 
-def _desk(screen: Screen, view: View, by: str | None) -> Decide | None:
+def _desk(screen: Screen, view: View, by: str | None, tools: Registry | None = None) -> Decide | None:
     """Who answers while the run is live: whoever sits at the terminal, if there is one."""
-    return Desk(screen, view, by or login_name()).decide if screen.interactive else None
+    return Desk(screen, view, by or login_name(), tools).decide if screen.interactive else None
 
 
 def _run_in(stored: SqliteJournal, word: str) -> str:
@@ -489,10 +492,9 @@ def resume(
         run_id = _run_in(journal, run_id)
         for event in journal.events(run_id):
             view.progress.take(event)
-        desk = _desk(screen, view, by)
-        engine = Engine(
-            **setting.loaded(), journal=journal, watch=view.watch, listen=view.listen, decide=desk
-        )
+        loaded = setting.loaded()
+        desk = _desk(screen, view, by, loaded["registry"])
+        engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
 
 

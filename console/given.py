@@ -134,14 +134,14 @@ def read_duration(word: str | None) -> float | None:
 
 
 def read_answers(words: Iterable[str], by: str, reason: str) -> dict[str, Answer]:
-    """Answers by the id of the question, from `ID=choice`, `ID=accept:JSON` and `ID=answer:JSON`."""
+    """Answers by the id of the question, from `ID=choice`, `ID=accept:JSON`, `ID=answer:JSON` and `ID=edit:JSON`."""
     answers = {}
     for word in words:
         id_, said = _pair(word, "--decide", "ID=choice")
         choice, _, value = said.partition(":")
-        if value and choice not in ("accept", "answer"):
+        if value and choice not in ("accept", "answer", "edit"):
             said_so = f"not {plain(choice, 40)!r} in '{plain(word, 100)}'"
-            raise BadInput(f"only `accept` and `answer` take a value, {said_so}")
+            raise BadInput(f"only `accept`, `answer` and `edit` take a value, {said_so}")
         answers[id_] = Answer(choice, by, _accepted(value) if value else None, reason)
     return answers
 

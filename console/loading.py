@@ -29,7 +29,7 @@ from .lines import plain
 
 _T = TypeVar("_T")
 
-__all__ = ["importable_here", "load_planner", "load_registry", "place_in"]
+__all__ = ["importable_here", "load_authorize", "load_planner", "load_registry", "place_in"]
 
 
 @contextmanager
@@ -59,6 +59,15 @@ def load_planner(spec: str) -> Planner:
             "foreplan.FunctionPlanner makes one of two functions"
         )
     return planner
+
+
+def load_authorize(spec: str) -> Callable[..., Any]:
+    """The function that `spec` names, which is asked before each attempt of a call."""
+    where, name, value = _load(spec, "authorize", None)
+    if not callable(value):
+        raise BadInput(f"{name!r} of {where} is {_a(value)}, and no function that can be asked")
+    function: Callable[..., Any] = value
+    return function
 
 
 def _is_planner(value: Any) -> bool:

@@ -311,6 +311,8 @@ def _calls(step: Planned) -> str:
     _, most, text = step.calls
     if step.tool is None:
         return ""
+    if text == "0" and step.tool is not None and step.steps is None:
+        return "no call"
     if most is None:
         return "n calls"
     return "1 call" if text == "1" else f"{plain(text, 40)} {'call' if most == 1 else 'calls'}"

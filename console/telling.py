@@ -419,7 +419,9 @@ def _told(event: Event) -> str:
         case e.DecisionAsked():
             return f"{event.id}  {' or '.join(event.options)}"
         case e.DecisionMade():
-            return f"{event.id}  {event.choice} by {event.by}" + (f": {event.reason}" if event.reason else "")
+            edit = f" to {json.dumps(event.value)}" if event.choice == "edit" else ""
+            why = f": {event.reason}" if event.reason else ""
+            return f"{event.id}  {event.choice} by {event.by}{edit}{why}"
         case e.HookAnswered():
             return f"{event.hook}  {event.answer}" + (f": {event.note}" if event.note else "")
         case _:

@@ -213,15 +213,14 @@ def _short_of(state: State, tool: Tool, path: Path) -> str:
     if budget.model_calls is not None and tool.model_calls != 0 and state.model_calls >= budget.model_calls:
         return "model_calls"
     if tool.answered_by == "plan":
-        return _held_for_plan(state, tool)
+        return _short_of_plan(state, tool)
     return _short_of_amounts(state, tool)
 
 
 def _short_of_amounts(state: State, tool: Tool) -> str:
     """Tokens and cost: of those who state it, and of those who were seen to use it."""
     budget = state.policies.budget
-    asks = tool.model_calls != 0 or (tool.name, "tokens") in state.seen_using
-    if asks and budget.tokens is not None and state.tokens >= budget.tokens:
+    if budget.tokens is not None and state.tokens >= budget.tokens and _asks(state, tool):
         return "tokens"
     if budget.cost is not None:
         remains = _plus(exact(budget.cost), -state.cost)
@@ -234,18 +233,24 @@ def _short_of_amounts(state: State, tool: Tool) -> str:
     return ""
 
 
-def _held_for_plan(state: State, tool: Tool) -> str:
-    """What others hold all of: a sub-plan waits for its share. It may begin without what is used up, and not need it."""
+def _asks(state: State, tool: Tool) -> bool:
+    """Whether a tool needs tokens: it says that it asks models, or it was seen to use some."""
+    return tool.model_calls != 0 or (tool.name, "tokens") in state.seen_using
+
+
+def _short_of_plan(state: State, tool: Tool) -> str:
+    """A sub-plan waits for its share of what others hold all of.
+
+    It may begin without what is used up, for it may not need it; unless it was seen to.
+    """
     budget = state.policies.budget
-    gone = [
-        budget.tokens is not None and tool.model_calls != 0 and state.tokens >= budget.tokens and "tokens",
-        budget.cost is not None and state.cost >= exact(budget.cost) and "cost",
-        *(
-            name in budget.tools and state.called[name] >= budget.tools[name] and f"tools.{name}"
-            for name in reach(tool)
-        ),
-    ]
-    return next((bound for bound in gone if bound and _is_held(state, bound)), "")
+    gone = [f"tools.{n}" for n in reach(tool) if state.called.get(n, 0) >= budget.tools.get(n, math.inf)]
+    if budget.tokens is not None and state.tokens >= budget.tokens and _asks(state, tool):
+        gone.append("tokens")
+    if budget.cost is not None and state.cost >= exact(budget.cost):
+        gone.append("cost")
+    seen = state.seen_using
+    return next((bound for bound in gone if _is_held(state, bound) or (tool.name, bound) in seen), "")
 
 
 def reach(tool: Tool) -> Iterable[str]:
@@ -266,9 +271,7 @@ def _is_held(state: State, bound: str) -> bool:
 def _amount(held: Held, bound: str) -> Any:
     if bound.startswith("tools."):
         return held.slice.tools.get(bound.removeprefix("tools."))
-    if bound == "tokens" and held.tool.model_calls == 0:
-        return 0  # bounded by its slice, but nobody waits for it
-    return getattr(held.slice, bound)
+    return held.tokens if bound == "tokens" else getattr(held.slice, bound)
 
 
 def reserve(state: State, tool: Tool, path: Path) -> None:
@@ -282,7 +285,8 @@ def reserve(state: State, tool: Tool, path: Path) -> None:
     if tool.cost and not plan:
         state.cost = _plus(state.cost, exact(tool.cost))
     if plan or tool.model_calls != 0:
-        held = state.held[path] = Held(tool, _slice(state, tool))
+        slice_ = _slice(state, tool)
+        held = state.held[path] = Held(tool, slice_, (_asks(state, tool) and slice_.tokens) or 0)
         _hold(state, held, 1)
 
 
@@ -325,7 +329,7 @@ def _hold(state: State, held: Held, sign: int) -> None:
     slice_ = held.slice
     state.tool_calls += sign * (slice_.tool_calls or 0)
     state.model_calls += sign * (slice_.model_calls or 0)
-    state.tokens += sign * (_amount(held, "tokens") or 0)
+    state.tokens += sign * held.tokens
     state.cost = _plus(state.cost, sign * exact(slice_.cost or 0))
     for name, n in slice_.tools.items():
         state.called[name] += sign * n
@@ -414,10 +418,12 @@ def _add_child(state: State, held: Held, counted: Mapping[str, Any]) -> None:
     """What the run of a sub-plan has used."""
     state.tool_calls += _whole(counted, "tool_calls") or 0
     state.model_calls += _whole(counted, "model_calls") or 0
-    state.tokens += _whole(counted, "tokens") or 0
-    state.cost = _plus(state.cost, exact(_number_in(counted, "cost") or 0))
+    tokens, cost = _whole(counted, "tokens") or 0, _number_in(counted, "cost") or 0
+    state.tokens += tokens
+    state.cost = _plus(state.cost, exact(cost))
     for name in held.slice.tools:
         state.called[name] += _whole(counted.get("tools") or {}, name) or 0
+    state.seen_using |= {(held.tool.name, name) for name, n in (("tokens", tokens), ("cost", cost)) if n}
 
 
 def _stop_with_child(state: State, held: Held, failure: Failure | None) -> None:

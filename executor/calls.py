@@ -76,6 +76,8 @@ __all__ = [
 
 
 _OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
+_QUEUES = 8
+"""So many tools that wait for their turn (a rate, a place at their host) together fill the slots of a run."""
 
 
 # ---------------------------------------------------------------------------------------------- calls are admitted
@@ -84,6 +86,8 @@ _OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
 def make_room(state: State) -> None:
     """Start calls while there is room: those to be tried again first, then the lanes in turn."""
     limit = state.policies.limits.run
+    if state.stopping and state.held and state.short != "seconds":
+        _finish_held(state)
     while state.live < limit and (state.again or state.lanes) and not state.stopping:
         if not state.again:
             _advance_lane(state, state.lanes.popleft())
@@ -91,6 +95,16 @@ def make_room(state: State) -> None:
         active = state.again.popleft()
         if not affordable(state, active.tool, active.path):
             state.hungry.append(active)
+        elif _take(state, active.tool.name, active):
+            _go_on(state, active)
+
+
+def _finish_held(state: State) -> None:
+    """Out of budget: sub-plans that were put aside go on with what they hold, like all that is under way."""
+    for _ in range(len(state.again)):
+        active = state.again.popleft()
+        if active.path not in state.held or state.live >= state.policies.limits.run:
+            state.again.append(active)
         elif _take(state, active.tool.name, active):
             _go_on(state, active)
 
@@ -135,6 +149,9 @@ def _go_on(state: State, active: Active) -> None:
     if failure is not None:
         give(state, active.path, Write(e.CallSettled, (active.path, 0, _FAILED, None, failure, active.args)))
         return
+    if active.unheard and "before_call" in state.hooks:
+        give(state, active.path, Consult("before_call", None, active.path, active.tool, active.args))
+        return
     reserve(state, active.tool, active.path)
     if active.admitted:
         _perform(state, active)
@@ -152,15 +169,24 @@ def _go_on(state: State, active: Active) -> None:
 
 def _take(state: State, name: str, who: Lane | Active) -> bool:
     """Take a slot of the run and of the tool; without one of the tool, who asks is parked until one is free."""
-    most = state.policies.limits.tool.get(name)
-    if most is not None:
-        live = state.live_of.get(name, 0)
-        if live >= most:
+    if name in state.policies.limits.tool or name in state.paced:
+        if not _has_room(state, name):
             state.parked.setdefault(name, deque()).append(who)
             return False
-        state.live_of[name] = live + 1
+        state.live_of[name] = state.live_of.get(name, 0) + 1
     state.live += 1
     return True
+
+
+def _has_room(state: State, name: str) -> bool:
+    """Whether one more call of this tool may be live, and wait for its turn if its pace is bounded.
+
+    Only a few may wait at a time: all slots of the run in the queue of a slow tool would keep the others from theirs.
+    """
+    limits, live = state.policies.limits, state.live_of.get(name, 0)
+    if live >= limits.tool.get(name, live + 1):
+        return False
+    return name not in state.paced or live - state.begun_of.get(name, 0) < max(1, limits.run // _QUEUES)
 
 
 def _free(state: State, name: str) -> None:
@@ -184,12 +210,8 @@ def _wake(state: State, name: str) -> None:
 def _pass_on(state: State, lane: Lane) -> None:
     """A lane that was closed while it waited leaves the slot it was woken for to the next."""
     tool = lane.node.code.tool
-    if lane.undoes is None and tool is not None and state.live_of.get(tool.name, 0) < _most(state, tool.name):
+    if lane.undoes is None and tool is not None and _has_room(state, tool.name):
         _wake(state, tool.name)
-
-
-def _most(state: State, name: str) -> int:
-    return state.policies.limits.tool.get(name, 0)
 
 
 def _start_next(state: State, lane: Lane, tool: Tool) -> None:
@@ -212,6 +234,9 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
 def call_consulted(state: State, event: e.HookAnswered) -> None:
     """What the hook before a call said: the call goes on as it wants it, or is refused."""
     del state.open[event.path]
+    if event.path in state.calls:
+        _edit_consulted(state, state.calls[event.path], event)
+        return
     lane, index, args = state.proposed.pop(event.path)
     tool = lane.undoes[index].tool if lane.undoes is not None else lane.node.code.tool
     assert tool is not None
@@ -220,6 +245,20 @@ def call_consulted(state: State, event: e.HookAnswered) -> None:
         give(state, event.path, Write(e.CallSettled, (event.path, 0, _FAILED, None, failure, args)))
     else:
         _admit_next(state, lane, index, tool, args if event.value is None else event.value["args"])
+
+
+def _edit_consulted(state: State, active: Active, event: e.HookAnswered) -> None:
+    """What the hook said of a call that a person wrote: yes or no, but no third call that neither of them wrote."""
+    active.unheard = False
+    failure = hook_refused(event) if event.failure is not None or event.answer == "stop" else None
+    if failure is None and event.value is not None and digest_of(event.value["args"]) != active.args_digest:
+        said = "the before_call hook wants other arguments than those that a person has written"
+        failure = Failure(Kind.PERMISSION, "refused_by_hook", said)
+    if failure is not None:
+        give(state, event.path, Write(e.CallSettled, (event.path, 0, _FAILED, None, failure, active.args)))
+    else:  # others may have used the budget meanwhile, so it takes its turn once more
+        _free(state, active.tool.name)
+        state.again.append(active)
 
 
 def _admit_next(state: State, lane: Lane, index: int, tool: Tool, proposed: dict[str, Any]) -> None:
@@ -354,6 +393,10 @@ def started(state: State, event: e.CallStarted) -> None:
     """An attempt begins; of a tool that acts, that is remembered."""
     active = state.calls[event.path]
     active.started = active.begun = True
+    name = active.tool.name
+    if name in state.paced:
+        state.begun_of[name] = state.begun_of.get(name, 0) + 1
+        _wake(state, name)
     if state.bounded:
         state.unstarted.discard(event.path)
     if active.tool.effect is Effect.ACTS:
@@ -385,6 +428,8 @@ def call_settled(state: State, event: e.CallSettled) -> None:
         _call_failed(state, lane, index, tool, event, event.args)
         return
     settle_up(state, active, event)
+    if event.attempt and active.started and active.tool.name in state.paced:
+        state.begun_of[active.tool.name] -= 1
     if "after_call" in state.hooks and event.outcome is not Outcome.CANCELLED:
         about = Consult("after_call", None, event.path, active.tool, active.args, event)
         give(state, ("after", event.path, event.attempt), about)
@@ -569,6 +614,7 @@ def _edited(state: State, active: Active, event: e.DecisionMade) -> None:
     if failure is not None:
         _refuse(state, fresh, failure)
         return
+    fresh.unheard = True
     state.edited[fresh.path] = event.by
     state.calls[fresh.path] = fresh
     why = asks_again(state, fresh, active.tool)

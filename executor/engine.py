@@ -30,23 +30,28 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..planner.approvals import Approval, Scope, approval_needed, bind, differences, tools_of
+from ..planner.approvals import Approval, Scope, approval_needed, bind, calls_of, differences, tools_of
+from ..planner.bounds import rules_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
+from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
-from ..planner.models.history import Messages, messages_of
+from ..planner.models.history import Messages, spoken
+from ..planner.models.messages import AIMessage, HumanMessage, Message
 from ..planner.plan import Plan
 from ..planner.planners import Planner
 from ..planner.react import React
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
+from ..planner.route import MANY, Route, route
 from ..planner.subplans import Subplan
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
+from ..registry.search import Search
 from ..registry.tools import Tool
 from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
@@ -57,7 +62,7 @@ from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .early import Early
 from .events import Event, Outcome
-from .hands import Hands, Result, rules_of
+from .hands import Hands, Result
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .limits import Limiter
 from .mind import outstanding, replay
@@ -65,6 +70,7 @@ from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
+from .shelf import Shelf
 from .state import Call, Perform, State
 from .telling import Listen
 
@@ -121,6 +127,7 @@ class Engine:
         watch: Callable[[Event], None] | None = None,
         listen: Listen | None = None,
         secrets: Vault | None = None,
+        search: Search | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
@@ -165,6 +172,7 @@ class Engine:
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
         """What making a plan has used, by its digest, until a run is charged with it."""
+        self._shelf = Shelf(search)
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
         _check_names(self.policies, self.registry)
 
@@ -234,21 +242,85 @@ class Engine:
         self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(
             goal=goal,
-            tools=self._callable(),
+            tools=await self._shown(planner, goal),
             inputs=dict(inputs) if inputs is not None else None,
             arrived=arrived,
         )
-        spent, problem = Used(), None
-        for _ in range(self.policies.max_repairs + 1):
+        spent, problem, answers = Used(), None, 0
+        while problem is None or answers <= self.policies.max_repairs:
             self._may_ask(planner, spent, problem)
-            answer, usage = await self._ask(planner, request)
+            try:
+                answer, usage = await self._ask(planner, request)
+            except CannotPlan as error:
+                spent = add_usage(
+                    spent, plain_usage(getattr(error, "usage", None)), asks=_model_calls(planner)
+                )
+                request = await self._widened(planner, request, error)
+                continue
+            answers += 1
             spent = add_usage(spent, usage, asks=_model_calls(planner))
             if isinstance(answer, Plan):
                 self._keep_spent(answer, spent)
+                self._shelf.keep(answer, request.tools)
                 return answer
             request, problem = answer
-        assert problem is not None
         raise problem
+
+    async def _widened(self, planner: Planner, request: PlanRequest, said: CannotPlan) -> PlanRequest:
+        """The question once more, with more tools. Raises what the planner said where there are no more, or were more already."""
+        more = await self._shown(planner, request.goal, wider=True)
+        if len(more) <= len(request.tools):
+            raise said
+        return PlanRequest(request.goal, more, request.inputs)
+
+    async def route(self, goal: str, *, model: ChatModel | None = None) -> Route:
+        """Whether a goal wants an answer, a loop with a model, or a plan; and the tools for it.
+
+        By rules first; the model is asked once where they are unsure. No answer in time is a plan.
+        """
+        expect(str, goal, "the goal")
+        await self._learn()
+        self._safe.expect_none("the goal", goal)
+        tools = await self._shown(None, goal)
+        with anyio.move_on_after(self.policies.planner_timeout):
+            return await route(goal, tools, model=model, most=None)
+        return Route("plan", tools, "the model gave no answer in time")
+
+    async def _shown(
+        self, planner: Planner | None, goal: str, *, always: Iterable[str] = (), wider: bool = False
+    ) -> Registry:
+        """The tools that are shown for a goal; to a planner that asks no model, all that the principal may call."""
+        if planner is not None and not _asks(planner):
+            return self._callable()
+        most = self.policies.tools_shown
+        if wider and most is not None:
+            most = max(2 * most, MANY) if len(self._callable()) > MANY else None
+        return await self._shelf.choose(
+            goal,
+            self.registry,
+            self.principal,
+            most=most,
+            always=always,
+            filled=wider,
+            max_level=self.policies.max_level,
+            seconds=self.policies.planner_timeout,
+        )
+
+    async def _shown_for(self, plan: Plan) -> Registry:
+        """The tools that models are shown in a run of this plan: those it was made of, else those that fit its goal."""
+        used = tools_of(plan)
+        if not _asks(self._host.planner) and self._react is None:
+            return self.registry
+        kept = [name for name in self._shelf.kept(plan) if name in self.registry]
+        if kept:
+            return self.registry.only(names={*kept, *used})
+        return await self._shown(None, plan.goal or " ".join(used), always=used)
+
+    def _known(self, shown: Registry, used: Iterable[str]) -> Registry:
+        """The tools that a run knows of: all there are, unless some were left out when they were chosen."""
+        if all(tool.name in shown for tool in self._callable()):
+            return self.registry
+        return self.registry.only(names={*shown.names, *used})
 
     def _callable(self) -> Registry:
         """The tools that may be called: all that planners, models and searches are shown."""
@@ -358,14 +430,16 @@ class Engine:
         self._approved(plan, settled, approval)
         await self._learn()
         self._expect_no_secret(plan, settled)
+        shown = await self._shown_for(plan)
         log = self.journal.create(
             run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
         )
         with _held(log):
-            state = State(self.registry)
+            known = self._known(shown, tools_of(plan)) if _asks(self._host.planner) else self.registry
+            state = State(known)
             state.policies = self.policies
             runtime = self._runtime(state, log)
-            runtime.write(self._opening(runtime, plan, settled, approval, log.run))
+            runtime.write(self._opening(runtime, plan, settled, approval, log.run, shown))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
@@ -410,14 +484,16 @@ class Engine:
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
-        spec = self._react.spec(self._callable().names, messages_of(messages))
         await self._learn()
+        said = spoken(messages)
+        shown = await self._shown(None, _asked(said), always=_called(said))
+        spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))
         with _held(log):
-            state = State(self.registry)
+            state = State(self._known(shown, ()))
             runtime = self._runtime(state, log)
-            opening = self._opening(runtime, None, {}, None, log.run)
+            opening = self._opening(runtime, None, {}, None, log.run, shown)
             opening = opening._replace(agent={**spec, "earlier": earlier})
             return await self._drive(runtime, runtime.write(opening))
 
@@ -595,11 +671,18 @@ class Engine:
             raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
 
     def _opening(
-        self, runtime: Runtime, plan: Plan | None, inputs: dict[str, Any], approval: Approval | None, run: str
+        self,
+        runtime: Runtime,
+        plan: Plan | None,
+        inputs: dict[str, Any],
+        approval: Approval | None,
+        run: str,
+        shown: Registry,
     ) -> e.RunOpened:
-        used = set(tools_of(plan)) if plan is not None else set(self.registry.names)
+        known = runtime.state.registry
+        used = set(tools_of(plan)) if plan is not None else set(known.names)
         planner = self._host.planner is not None and plan is not None
-        fallback = self._fallback(plan, used, approval) if plan is not None else None
+        fallback = self._fallback(plan, used, approval, shown) if plan is not None else None
         if fallback is not None:
             used |= set(fallback["tools"])
         return e.RunOpened(
@@ -608,7 +691,7 @@ class Engine:
             inputs=inputs,
             principal=self.principal,
             policies=self.policies,
-            contracts={tool.name: tool.contract() for tool in self.registry if planner or tool.name in used},
+            contracts={tool.name: tool.contract() for tool in known if planner or tool.name in used},
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
             hooks=self._host.asked,
@@ -626,14 +709,16 @@ class Engine:
             }
             limiter.recall(state.run, events, rules)
 
-    def _fallback(self, plan: Plan, used: set[str], approval: Approval | None) -> dict[str, Any] | None:
+    def _fallback(
+        self, plan: Plan, used: set[str], approval: Approval | None, shown: Registry
+    ) -> dict[str, Any] | None:
         """The loop that may take over from this plan: with its tools, and with those that only read."""
         allowed = self.policies.fallback and (approval is None or approval.fallback)
         if self._react is None or not allowed:
             return None
         permitted = self._callable()
-        reads = permitted.only(effect="reads").names if self.policies.approve != "always" else ()
-        tools = {name for name in used if name in permitted} | set(reads)
+        reads = shown.only(effect="reads").names if self.policies.approve != "always" else ()
+        tools = {name for name in {*used, *reads} if name in permitted}
         return self._react.spec(tools, (), answer=_form_of(plan))
 
     def _restore(self, run_id: str, events: list[Event]) -> State:
@@ -643,6 +728,7 @@ class Engine:
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
         changed = _changed(opened, self.registry, self.principal, self._host)
+        changed += [f"its journal holds no contract of tool {name!r}" for name in _without_contract(events)]
         if changed:
             raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
         known = self.registry.only(
@@ -701,7 +787,8 @@ class Engine:
                 commands = self._taken_up(runtime, answers_for(state, call), seconds)
             else:
                 if not events:
-                    opening = self._opening(runtime, plan, settle_inputs(plan, call.args), None, run_id)
+                    inputs = settle_inputs(plan, call.args)
+                    opening = self._opening(runtime, plan, inputs, None, run_id, self.registry)
                     runtime.write(opening._replace(parent=call.run, approval=approval))
                 commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return end_of_child(state, await self._drive(runtime, commands))
@@ -807,8 +894,25 @@ def _recorded(journal: Journal, run_id: str) -> State:
     events = list(journal.events(run_id))
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
+    missing = _without_contract(events)
+    if missing:
+        raise BadInput(
+            f"run {run_id!r} cannot be read: its journal holds no contract of tool {missing[0]!r}, which its plan calls"
+        )
     tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
     return replay(State(Registry(*tools)), events)
+
+
+def _without_contract(events: list[Event]) -> list[str]:
+    """The tools that a run's plan and patches call, and whose contracts its opening should hold and does not."""
+    held = events[0].contracts if isinstance(events[0], e.RunOpened) else {}
+    called: list[str] = []
+    for event in events:
+        if isinstance(event, e.PlanAccepted):
+            called += tools_of(event.plan)
+        elif isinstance(event, e.PatchAccepted):
+            called += calls_of(event.patch.every_step)
+    return [name for name in dict.fromkeys(called) if name not in held]
 
 
 def _journal(journal: Journal | str | Path | None) -> Journal:
@@ -832,6 +936,24 @@ def _model_calls(planner: Planner | None) -> int:
     """How many model calls one question to this planner is taken for."""
     said = getattr(planner, "model_calls", 1)
     return said if type(said) is int and said >= 0 else 1
+
+
+def _asks(planner: Planner | None) -> bool:
+    """Whether this planner asks a model, which reads what it is shown; rules know their tools."""
+    return planner is not None and _model_calls(planner) > 0
+
+
+def _asked(messages: Iterable[Message]) -> str:
+    """What is asked in a dialogue: the last that a person said."""
+    said = [message.content for message in messages if isinstance(message, HumanMessage)]
+    return said[-1] if said else ""
+
+
+def _called(messages: Iterable[Message]) -> set[str]:
+    """The tools that were called in a dialogue so far."""
+    return {
+        call.name for message in messages if isinstance(message, AIMessage) for call in message.tool_calls
+    }
 
 
 def _spent_json(spent: Used) -> dict[str, Any] | None:

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple, Protocol
 
 import anyio
 
+from ..planner.bounds import rules_of
 from ..policies.classification import classify
 from ..policies.effect import Effect
 from ..policies.expressions import EvaluationError
 from ..policies.failures import Failure, Happened, Kind, ToolFailure
-from ..policies.pace import Rules, rules_for
-from ..policies.permissions import Principal
+from ..policies.pace import Rules
 from ..policies.policies import Policies, Rates
 from ..registry.attempt import Line
 from ..registry.schema import Schema, compile_schema
-from ..registry.tools import Arguments, ArgumentsRefused, Tool, ToolContext, result_schema
+from ..registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from .budget import add, is_amount
 from .events import Outcome, Path
@@ -47,7 +47,6 @@ __all__ = [
     "absorb_cancel",
     "cancelled",
     "failure_of",
-    "rules_of",
 ]
 
 
@@ -234,12 +233,6 @@ class Guard:
         return False
 
 
-def rules_of(tool: Tool, principal: Principal, policies: Policies) -> Rules:
-    """What bounds the calls of a tool, in a run under these policies."""
-    direct = tool.answered_by == "code"
-    return rules_for(tool.name, tool.host, principal.id, policies, direct=direct)
-
-
 def _until_the_end(function: Callable[[], Any], ended: Callable[[], None]) -> Any:
     try:
         return function()
@@ -317,7 +310,7 @@ class ToolHands:
                 ended = _ended(call, _timed_out(call, still_running=job is not None))
             else:
                 await absorb_cancel()
-                ended = self._raised(call, error) if error is not None else self._returned(call, value)
+                ended = self._raised(call, error) if error is not None else await self._taken(call, value)
         finally:
             _let_go(error)
             del error, job
@@ -358,6 +351,15 @@ class ToolHands:
 
     def _raised(self, call: Call, error: BaseException) -> Result:
         return _ended(call, failure_of(error, self._policies))
+
+    async def _taken(self, call: Call, value: Any) -> Result:
+        """What a tool gave. A large result is read in a thread: megabytes take seconds, and others must go on."""
+        if not _is_large(value):
+            return self._returned(call, value)
+        job = Job(partial(self._returned, call, value), lambda job: None)
+        with anyio.CancelScope(shield=True):  # the call took place, and what it gave is not lost
+            ended: Result = await self._threads.wait(job)
+        return ended
 
     def _returned(self, call: Call, value: Any) -> Result:
         """What a tool gave: whatever goes wrong with reading it is a failure of this call alone."""
@@ -499,6 +501,27 @@ def _soft_failure(call: Call, result: Any) -> Failure | None:
         return None
     message = said if isinstance(said, str) else f"{call.tool.name!r} answered with an error"
     return Failure(Kind.BUSINESS, "soft_failure", message, details={"result": result}, untrusted=True)
+
+
+def _is_large(value: Any) -> bool:
+    """Whether reading it may take longer than a loop should stand still."""
+    waiting, left = [value], _LARGE
+    while waiting:
+        part = waiting.pop()
+        kind = type(part)
+        if kind is str or kind is bytes:
+            left -= len(part) >> 6
+        elif kind is dict or kind is list or kind is tuple or kind is set:
+            left -= len(part)
+            if left >= 0:
+                waiting += part.values() if kind is dict else part
+        if left < 0:
+            return True
+    return False
+
+
+_LARGE = 10_000
+"""Values (or 64 characters each) whose reading takes about 0.1 s where the schema is an involved one, 10 µs a value."""
 
 
 def _may_exceed(value: Any, most: int) -> bool:

@@ -347,7 +347,7 @@ class Limiter:
         until = now
         for place in grant.places & self.rests.keys():
             rest = self.rests[place]
-            if rest.until > now and rest.until - max(rest.since, grant.arrived) > grant.rules.patience:
+            if rest.until > now and rest.until - rest.since > grant.rules.patience:
                 return _host_held(grant.rules, place, rest.until - now)
             until = max(until, rest.next)
         return until if until > now else _GO

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from ..planner.bounds import rules_of
 from ..planner.models.messages import HumanMessage
 from ..policies.expressions import EvaluationError
 from ..policies.text import count
@@ -98,6 +99,7 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.inputs = event.inputs
     state.principal = event.principal
     state.policies = event.policies
+    state.paced = _paced(state)
     state.contracts = frozenset(event.contracts)
     state.approval = event.approval
     state.planner = event.planner
@@ -109,6 +111,16 @@ def _opened(state: State, event: e.RunOpened) -> None:
         begin_dialogue(state, event.agent)
         return
     state.open["plan"] = Write(e.PlanAccepted, ())  # the engine holds the plan; it writes this itself
+
+
+def _paced(state: State) -> frozenset[str]:
+    """The tools of a run whose calls may have to wait for their turn."""
+    limits = state.policies.limits
+    if not (limits.host or limits.rates.host or limits.rates.tool):
+        return frozenset()
+    return frozenset(
+        name for name, tool in state.tools.items() if rules_of(tool, state.principal, state.policies).paced
+    )
 
 
 def _accepted(state: State, event: e.PlanAccepted) -> None:
@@ -212,7 +224,10 @@ def _output(state: State) -> tuple[Any, str]:
 
 def _failed_message(state: State, failed: list[Node]) -> str:
     causes = [n for n in failed if n.outcome is _FAILED]
-    named = "; ".join(f"{n.code.id!r}: {n.failure.message if n.failure else n.reason}" for n in causes[:3])
+    most = state.policies.retry.attempts
+    named = "; ".join(
+        f"{n.code.id!r}{_tried(n, most)}: {n.failure.message if n.failure else n.reason}" for n in causes[:3]
+    )
     more = f"; and {len(causes) - 3} more" if len(causes) > 3 else ""
     rest = len(failed) - len(causes)
     blocked = f"; {count(rest, 'step was', 'steps were')} blocked by that" if rest else ""
@@ -221,6 +236,13 @@ def _failed_message(state: State, failed: list[Node]) -> str:
     whys = "; ".join(why for why in (state.gave_up or hopeless, fallback) if why)
     why = f" ({whys})" if whys else ""
     return f"{len(causes)} of {count(len(state.nodes), 'step')} failed: {named}{more}{blocked}{why}"
+
+
+def _tried(node: Node, most: int) -> str:
+    """How often its call was tried, where that was more than once."""
+    faults = node.lane.faults.values() if node.lane is not None else ()
+    tries = max((fault.attempts for fault in faults), default=0)
+    return f" after {tries} of at most {most} attempts" if tries > 1 else ""
 
 
 def _undone(state: State) -> str:

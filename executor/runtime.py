@@ -309,7 +309,9 @@ class Runtime:
             if isinstance(perform, Result):
                 unbegun = perform
                 return
-            self._record(e.CallStarted(*self.stamp(), call.path, call.attempt))
+            commands = self.write(e.CallStarted(*self.stamp(), call.path, call.attempt))
+            if commands:
+                self._obey(commands)
             if self.problem is not None:
                 return
             if call.tool.effect is not Effect.READS:
@@ -381,13 +383,6 @@ class Runtime:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
         failure = failure_of(error, self.state.policies)._replace(happened=Happened.MAYBE)
         return Result(Outcome.FAILED if call.tool.resumable else Outcome.UNKNOWN, None, failure)
-
-    def _record(self, event: Event) -> None:
-        """Write an event from which no command follows."""
-        try:
-            self.write(event)
-        except JournalError as error:
-            self._fail(error)
 
     def _settle(self, call: Call, result: Result) -> None:
         if self.problem is not None:
@@ -471,7 +466,13 @@ class Runtime:
         open_ = (
             said is not None and decision.id in self.state.decisions
         )  # a late result may have answered meanwhile
-        return answer_to(self.state, decision, said) if open_ and said is not None else None
+        if not open_ or said is None:
+            return None
+        try:
+            return answer_to(self.state, decision, said)
+        except BadInput as error:
+            _LOG.warning("the question stays open: %s", error)
+            return None
 
     def _can_reconcile(self, decision: e.DecisionAsked) -> bool:
         """Whether the tool can be asked what became of its call, before anybody is; not about a call in a sub-plan."""
@@ -565,7 +566,9 @@ class Runtime:
             note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
             return Verdict("stop", note)
         said = hook(*subject_of(self.state, command))
-        return said_by(command, await said if isinstance(said, Awaitable) else said)
+        dialogue = self.state.dialogue
+        history = dialogue.history if dialogue is not None else ()
+        return said_by(command, await said if isinstance(said, Awaitable) else said, history)
 
     async def _think(self, command: Think) -> None:
         answer = await self._model_answer()

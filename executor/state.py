@@ -319,6 +319,7 @@ class Active:
         "path",
         "started",
         "tool",
+        "unheard",
         "unsure",
     )
 
@@ -347,6 +348,8 @@ class Active:
         """Whether any attempt of it has begun."""
         self.admitted = False
         self.answers: dict[str, dict[str, Any]] = {}
+        self.unheard = False
+        """Whether a person wrote this call, and the hook before calls has not heard of it."""
         self.unsure = False
         """Whether an attempt ended so that nobody knows whether it had an effect."""
 
@@ -428,6 +431,8 @@ class Held(NamedTuple):
 
     tool: Tool
     slice: Budget
+    tokens: int = 0
+    """So many of the tokens of its slice nobody else may use: none of them, if it is not known to ask models."""
 
 
 class State:
@@ -477,6 +482,10 @@ class State:
         """Calls that the hook before them is asked about, with their arguments."""
         self.live = 0
         self.live_of: dict[str, int] = {}
+        self.paced: frozenset[str] = frozenset()
+        """Tools whose calls may have to wait for their turn although the run has room."""
+        self.begun_of: dict[str, int] = {}
+        """How many of the live calls of these have begun."""
         self.denied: dict[str, Failure | None] = {}
         self.acted: dict[tuple[str, str], dict[Path, dict[str, Any]]] = {}
         """Calls of tools that act, by tool and digest of the arguments: which paths made it, and may have had effect."""

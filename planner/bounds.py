@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..policies.pace import rules_for
+from ..policies.pace import Rules, rules_for
+from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..registry.tools import Tool
 
-__all__ = ["limits_of", "limits_text"]
+__all__ = ["limits_of", "limits_text", "rules_of"]
+
+
+def rules_of(tool: Tool, principal: Principal, policies: Policies) -> Rules:
+    """What bounds the calls of a tool. The call of a plan takes no place of a host: the calls inside it do."""
+    direct = tool.answered_by == "code"
+    return rules_for(tool.name, tool.host, principal.id, policies, direct=direct)
 
 
 def limits_of(tool: Tool, policies: Policies) -> dict[str, Any]:
@@ -17,7 +24,7 @@ def limits_of(tool: Tool, policies: Policies) -> dict[str, Any]:
 
     `at_once` by run (the calls of this tool in one run) and by host; `rates` by tool, host and principal; `breaker`.
     """
-    rules = rules_for(tool.name, tool.host, "", policies, direct=tool.answered_by == "code")
+    rules = rules_of(tool, ANYONE, policies)
     most = policies.limits.tool.get(tool.name)
     at_once = {"run": most, "host": rules.cap or None}
     breaker = rules.breaker.model_dump(mode="json") if rules.breaker is not None else None

@@ -630,10 +630,10 @@ def _arguments(
         if held is not None and part is not None:
             yield from _mixed(study, part, args[str(name)], held, (name,))
     if literals and not schema.accepts(literals):
-        yield from _misfits(schema, literals, pointer)
+        yield from _misfits(known, schema, literals, pointer)
 
 
-def _misfits(schema: Schema, literals: Mapping[str, Json], pointer: str) -> Findings:
+def _misfits(wanted: Type, schema: Schema, literals: Mapping[str, Json], pointer: str) -> Findings:
     """What is wrong with literal arguments, once JSON that was written as text has been read."""
     decoded = decode(schema, dict(literals))
     paths = [split_pointer(place) for place in decoded.places]
@@ -644,6 +644,8 @@ def _misfits(schema: Schema, literals: Mapping[str, Json], pointer: str) -> Find
             where = pointer_to(*path, within=pointer)
             yield _as_text(_called(_numbered(path)), where, _looked_up(taken, path))
     for problem in _problems_of(schema, taken):
+        if _is_stray(problem) and wanted.field(split_pointer(problem.pointer)[0]) is None:
+            continue  # told by `_keys`, with the nearest name
         yield _misfit(problem, pointer, _as_json(taken, problem.pointer))
 
 
@@ -756,11 +758,11 @@ def _bare(template: Json) -> Json:
 def _problems_of(schema: Schema, values: Mapping[str, Json]) -> list[Problem]:
     """What is wrong with these properties of an object, whatever others it lacks or has."""
     found = schema.problems(dict(values))
-    return [p for p in found if p.pointer and split_pointer(p.pointer)[0] in values and not _is_stray(p)]
+    return [p for p in found if p.pointer and split_pointer(p.pointer)[0] in values]
 
 
 def _is_stray(problem: Problem) -> bool:
-    """A key too many is told by `_keys`, with the nearest name."""
+    """Whether it is about an argument too many."""
     return problem.rule == "additionalProperties" and problem.pointer.count("/") <= 1
 
 

@@ -85,7 +85,7 @@ class Planned:
     """Whether a person is asked at each call, whatever was approved before; None where the arguments will say."""
     timeout: float | None
     calls: Count
-    """How often its tool is called in the whole run; of a group, all calls inside."""
+    """How often its tool is called in the whole run; of a group, all calls inside. A question to a person is no call."""
     result: str
     """What is known of the type of the result, in words."""
     until: Json = None
@@ -372,7 +372,9 @@ class _Seen:
     def _calls(self, site: Site, inside: tuple[Planned, ...] | None) -> Count:
         if inside is not None:
             return _total(p.calls for step in inside for p in step.every_step if p.tool is not None)
-        return self.counts.of(site) if site.step.tool is not None else _NONE
+        tool = self.study.tool(site.step)
+        asks = tool is not None and tool.answered_by == "person"  # a question is no call of the budget
+        return _NONE if site.step.tool is None or asks else self.counts.of(site)
 
     def _undo(self, site: Site) -> TakenBack | None:
         step = site.step

@@ -11,7 +11,6 @@ and has not begun counts as if it began now, so however late it begins, no windo
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right, insort
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -28,9 +27,6 @@ class Key(NamedTuple):
 
     what: str
     name: str
-
-
-_ANSWERED = math.inf
 
 
 class Window:
@@ -64,14 +60,14 @@ class Rest:
 
     def __init__(self, now: float) -> None:
         self.since = now
-        """When it first asked without an answer since: nobody waits longer than his patience from then on."""
+        """When it first asked without an answer since: nobody waits for it longer than his patience from then on."""
         self.until = now
         self.next = now
         """When the next call may begin."""
 
     def asked(self, now: float, until: float, gap: float) -> None:
         """It asks for rest until then; the first call comes a little later."""
-        if self.since == _ANSWERED:
+        if now > self.until + (self.until - self.since):  # that was another time, or it has answered since
             self.since = now
         self.until = max(self.until, until)
         self.next = max(self.next, until + gap)
@@ -83,7 +79,7 @@ class Rest:
     def answered(self, now: float) -> None:
         """It gave an answer that asks for nothing."""
         if now >= self.until:
-            self.since = _ANSWERED
+            self.since = self.until
 
 
 class Circuit:
@@ -121,6 +117,11 @@ class Rules(NamedTuple):
     patience: float
     gap: float
     """The longest pause between two calls that waited for the same host."""
+
+    @property
+    def paced(self) -> bool:
+        """Whether calls of other tools may begin while this one waits for its turn."""
+        return bool(self.cap) or any(key.what != "principal" for key, _ in self.windows)
 
     @property
     def empty(self) -> bool:

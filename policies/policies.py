@@ -106,6 +106,8 @@ class Policies(Frozen):
     """How often an invalid plan or patch goes back to the planner with the findings."""
     planner_timeout: float | None = Field(default=120.0, gt=0)
     """Seconds for one answer of the planner."""
+    tools_shown: int | None = Field(default=40, ge=1)
+    """How many tools a model is shown for one goal, chosen by what fits it; fewer than 20 are all shown. None: all."""
     tool_timeout: float | None = Field(default=60.0, gt=0)
     """Seconds for one attempt of a tool that states no timeout of its own; None: no bound."""
     hook_timeout: float = Field(default=10.0, gt=0)

@@ -11,7 +11,7 @@ from ..policies.text import did_you_mean
 from .attempt import ToolContext
 from .signatures import slot_of
 
-__all__ = ["check_stand_in"]
+__all__ = ["check_declared_stand_in", "check_stand_in"]
 
 
 def check_stand_in(
@@ -38,3 +38,18 @@ def check_stand_in(
             raise ToolRefused(
                 f"{what} of tool {name!r} needs {parameter.name!r}, which the tool does not have{guess}"
             )
+
+
+def check_declared_stand_in(function: Callable[..., Any], what: str, name: str) -> None:
+    """The same for a tool that gets its arguments as one dict: `(args)`, or `(args, context)`."""
+    try:
+        inspect.signature(function).bind(None)
+    except ValueError:
+        return  # it does not say what it takes
+    except TypeError:
+        try:
+            inspect.signature(function).bind(None, None)
+        except TypeError:
+            raise ToolRefused(
+                f"{what} of tool {name!r} takes its arguments as one dict, and a ToolContext if it likes"
+            ) from None

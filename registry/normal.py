@@ -5,6 +5,8 @@
     $id, $anchor, $ref of every shape      `#` or `#/$defs/NAME`, whose target is there
     patterns as ECMA-262 means them        patterns as `re` means them, none of them catastrophic
 
+`nullable: true` beside a type, as OpenAPI writes it, allows null; keywords that no draft knows mean nothing.
+
 Refused, with a JSON Pointer to the place: what is no schema, references that lead out of the document or nowhere or
 back to themselves, `$dynamicRef`, parts that multiply (each `$defs` entry naming the next one twice is 2^n parts),
 and documents too deep or too large. Nothing is ever fetched.
@@ -62,7 +64,7 @@ _SINCE: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties", "deprecated"), (2019, 2020)),
     "prefixItems": (2020, 2020),
     "additionalItems": (4, 2019),
-    "dependencies": (4, 7),
+    "dependencies": _ALWAYS,  # split in 2019, and written on
 }
 """The first and the last draft in which a keyword means something."""
 
@@ -177,6 +179,12 @@ class _Reader:
                 self.keyword(keyword, value, f"{place}{pointer(keyword)}", base, out)
         if self.draft <= 2019:
             _to_2020(out, document, self.draft)
+        if (
+            document.get("nullable") is True
+            and out.get("type", "null") != "null"
+            and "null" not in out["type"]
+        ):
+            out["type"] = [*([out["type"]] if isinstance(out["type"], str) else out["type"]), "null"]
         return out
 
     def refuse_what_moves(self, document: dict[str, Json], place: str) -> None:
@@ -200,6 +208,11 @@ class _Reader:
             self.waiting += [place + pointer(name) for name in _mapping(value, place)]
         elif keyword == "dependencies":
             self.dependencies(_mapping(value, place), place, base, out)
+        elif keyword == "items" and isinstance(value, list):
+            raise SchemaRefused(
+                f"items is a list of schemas, as in draft 7; write prefixItems, or say $schema; at {place}",
+                pointer=place,
+            )
         elif keyword in SINGLE or keyword == "additionalItems":
             out[keyword] = (
                 False if value is False and keyword in _NO_OTHERS else self.schema(value, place, base)
@@ -420,7 +433,10 @@ def _checked(keyword: str, value: Json, place: str, draft: int) -> Json:
     if draft == 4 and keyword.startswith("exclusive"):
         fine, what = _RULES["uniqueItems"]
     if not fine(value):
-        raise SchemaRefused(f"{keyword} must be {what}, not {_said(value)}; at {place}", pointer=place)
+        hint = ""
+        if keyword.startswith("exclusive") and value is True:
+            hint = f"; draft 4 says it beside {keyword[9:].lower()}, so say $schema, or write the number here"
+        raise SchemaRefused(f"{keyword} must be {what}, not {_said(value)}{hint}; at {place}", pointer=place)
     return int(value) if fine is _is_count else value
 
 

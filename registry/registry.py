@@ -14,7 +14,7 @@ from .names import resolve_name
 from .tools import Tool, tool
 
 if TYPE_CHECKING:
-    from .search import Ranking, Search
+    from .search import Hit, Ranking, Search
 
 __all__ = ["Registry"]
 
@@ -126,14 +126,17 @@ class Registry:
         `search` is another way than by words (see `search.py`). The tools are read once for each, so the first
         question takes longer than the others.
         """
-        if not isinstance(query, str) or isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            said = f"search({shorten(repr(query), 40)}, k={shorten(repr(k), 20)})"
-            raise BadInput(f"a search takes text and how many tools are wanted (k, from 1), not {said}")
+        _expect_question(query, k)
         if principal is None and max_level is None:
-            return [hit.tool for hit in self._ranking(search).rank(query, k)]
+            return [hit.tool for hit in self.ranked(query, k, search=search)]
         visible = self.only(permitted=principal, max_level=max_level)
-        found = self._ranking(search).rank(query, len(self))
+        found = self.ranked(query, max(len(self), k), search=search)
         return [hit.tool for hit in found if hit.tool.name in visible][:k]
+
+    def ranked(self, query: str, k: int = 10, *, search: Search | None = None) -> list[Hit]:
+        """As `search`, with scores, which can be compared with each other only; whoever may call the tools."""
+        _expect_question(query, k)
+        return self._ranking(search).rank(query, k)
 
     def _ranking(self, search: Search | None) -> Ranking:
         if search not in self._rankings:
@@ -218,6 +221,12 @@ def _renamed(old: Tool, names: Mapping[str, str]) -> Tool:
     name, undo = names[old.name], names.get(old.undo, old.undo)
     new = old if name == old.name else old.renamed(name)
     return new if undo == old.undo else dataclasses.replace(new, undo=undo)
+
+
+def _expect_question(query: object, k: object) -> None:
+    if not isinstance(query, str) or isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        said = f"search({shorten(repr(query), 40)}, k={shorten(repr(k), 20)})"
+        raise BadInput(f"a search takes text and how many tools are wanted (k, from 1), not {said}")
 
 
 def _several(given: Iterable[str]) -> list[str]:

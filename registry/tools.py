@@ -30,7 +30,7 @@ from ..policies.permissions import Level
 from ..policies.secrets import Secret
 from ..policies.text import safe_text, shorten
 from .attempt import ToolContext
-from .likeness import check_stand_in
+from .likeness import check_declared_stand_in, check_stand_in
 from .options import (
     LONGEST_DESCRIPTION,
     OPTIONS,
@@ -155,6 +155,9 @@ class Tool(Generic[F]):
         function = call or _absent(name)
         takes_context = _takes_two(function)
         refs = secret_refs(options.get("secret_refs"), name)
+        for what in ("simulate", "reconcile"):
+            if callable(options.get(what)):
+                check_declared_stand_in(options[what], what, name)
 
         def bind(args: dict[str, Json], context: ToolContext) -> Arguments:
             given = copy_plain(args)

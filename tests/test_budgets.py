@@ -518,6 +518,26 @@ def test_who_needs_what_a_sub_plan_holds_waits_and_others_do_not(backend: str) -
 
 
 @both
+def test_a_sub_plan_that_was_paid_for_is_finished_although_nothing_more_begins(backend: str) -> None:
+    """It waits for a person when the run is out of calls: with the answer it goes on, as if it were under way."""
+    child = sub(
+        "child",
+        one("ask", "q", args={"question": "Go on?", "options": ["yes"]}),
+        one("look", "l", after=["q"]),
+    )
+
+    async def main() -> Run:
+        asks = engine(Budget(tools={"pay": 1}), child)
+        run = await asks.run(plan_of(one("child"), many("pay", 2, "p")))
+        assert run.state == "waiting"
+        return await asks.resume(run.id, decisions={run.waiting[0].id: Answer("answer", "ada", "yes")})
+
+    run = run_virtual(backend, main)
+    assert (out_of_budget(run), run.steps["x"].outcome) == (True, "ok")
+    assert run.message.endswith("1 of 2 steps settled, 1 step was not finished: p (1 of 2 done)")
+
+
+@both
 def test_time_of_a_sub_plan_is_that_of_its_caller(backend: str) -> None:
     """While the sub-plan waits for a person the caller works, and then little is left for both."""
     child = sub(

@@ -197,7 +197,7 @@ def test_a_code_is_a_status_only_on_what_looks_like_an_http_error() -> None:
 
 
 def test_an_error_response_that_is_falsy_is_read_all_the_same() -> None:
-    """`requests.Response` is false for 4xx, and so 403 was once retried like a broken connection."""
+    """R2 of the field: `requests.Response` is false for 4xx, and so 403 was once retried like a broken connection."""
 
     class Response:
         status_code = 403

@@ -561,3 +561,72 @@ def test_json_shows_nothing_that_moves_a_cursor(shell: Shell) -> None:
     said = shell.here("review", "odd.yaml", *TOOLS, "--json")
     assert json.loads(said.out)["goal"] == "a\x1b[2Jb\u202ec\x7f"
     assert not set(said.out) & {"\x1b", "\u202e", "\x7f"}
+
+
+GATED = ("--tools", "shop.py", "--journal", "runs.db")
+
+
+def test_a_call_is_edited_from_the_command_line(shell: Shell) -> None:
+    """`--decide ID=edit:JSON`: the call that is made is the one that was typed, and the account tells both."""
+    shell.here("run", "pays.yaml", *GATED, "--approve", "--yes")
+    first, second = (f"payments[{n}]:call:0" for n in (0, 1))
+    shown = shell.here("show", "last", "--journal", "runs.db")
+    assert "approve, reject or edit" in shown.out
+    wrong = shell.here("resume", "last", *GATED, "--decide", first + '=edit:{"args": {"too": "eve"}}')
+    assert (wrong.code, "'pay' does not take these arguments" in wrong.err) == (2, True)
+    edit = first + '=edit:{"args": {"to": "eve"}}'
+    shell.here("resume", "last", *GATED, "--decide", edit, "--decide", f"{second}=reject", "--by", "ada")
+    assert Path("paid.txt").read_text() == "eve\n"
+    told = flat(shell.here("show", "last", "--journal", "runs.db", "--events").out)
+    assert 'edit by ada to {"args": {"to": "eve"}}' in told
+
+
+def test_roles_come_from_the_rules_and_principals_from_a_file(shell: Shell) -> None:
+    """A principal file may hold roles, a policy file says what they grant; a role that is none is told."""
+    Path("rules.yaml").write_text("roles: {clerk: ['payments.*']}\nmax_level: high\n")
+    Path("who.yaml").write_text("id: ana\nroles: [clerk]\n")
+    words = (
+        "check",
+        "plan.yaml",
+        "--tools",
+        "shop.py",
+        "--policies",
+        "rules.yaml",
+        "--principal",
+        "who.yaml",
+    )
+    assert shell.here(*words).code == 0
+    Path("who.yaml").write_text("id: ana\nroles: [clark]\n")
+    assert "no role is called 'clark', so it grants nothing; did you mean 'clerk'?" in flat(
+        shell.here(*words).out
+    )
+    Path("rules.yaml").write_text("roles: {clerk: 'payments.*'}\nmax_level: hi\nbudget: {tokns: 1}\n")
+    said = flat(shell.here(*words).err)
+    for part in (
+        "'roles.clerk' is 'payments.*'; it must be a list",
+        "'max_level' is 'hi'",
+        "did you mean 'tokens'",
+    ):
+        assert part in said
+
+
+def flat(text: str) -> str:
+    """The text on one line."""
+    return " ".join(text.split())
+
+
+def test_a_function_of_ones_own_may_deny_calls(shell: Shell) -> None:
+    """`--authorize file.py:name` is asked before each attempt; a run that began with it does not go on without."""
+    Path("rules.py").write_text(
+        "def authorize(attempt):\n    return attempt.args.get('to') != 'ada' or 'not ada'\n"
+    )
+    hook = ("--authorize", "rules.py:authorize")
+    shell.here("run", "pays.yaml", *GATED, *hook, "--approve", "--yes")
+    yes = [word for n in (0, 1) for word in ("--decide", f"payments[{n}]:call:0=approve")]
+    without = shell.here("resume", "last", *GATED, *yes)
+    assert (without.code, "opened with `authorize`" in flat(without.err)) == (3, True)
+    said = shell.here("resume", "last", *GATED, *hook, *yes)
+    assert "the host denied this call of 'pay': not ada" in flat(said.out)
+    assert Path("paid.txt").read_text() == "bob\n"
+    none = shell.here("resume", "last", *GATED, "--authorize", "rules.py:athorize")
+    assert (none.code, "did you mean 'authorize'" in none.err) == (2, True)

@@ -12,7 +12,8 @@ from rich.console import Console
 from foreplan import Engine, MemoryJournal, Plan, Policies, Registry, Retry, ToolFailure, tool
 from foreplan.console.live import Progress, View, picture, summary
 from foreplan.console.screen import Screen
-from foreplan.executor.events import CallSettled, Event, Outcome, RunClosed
+from foreplan.executor.events import CallSettled, CallStarted, Event, Outcome, RunClosed
+from foreplan.executor.telling import Said
 
 
 @tool(effect="reads")
@@ -265,3 +266,21 @@ def test_what_is_undone_is_counted_by_itself() -> None:
     progress = after(events(steps, book, cancel, approve="never"))
     assert (progress.calls, progress.undone, progress.tallies["a"].done) == (3, 1, 1)
     assert "1 undone" in summary(progress, 1.0).plain
+
+
+def test_what_a_tool_says_stands_with_its_step_until_the_call_ends() -> None:
+    """How far it is and its words, on the line of the step; of another run or a step that is over nothing is shown."""
+    listed = events([{"id": "poll", "tool": "numbers", "args": {"most": 1}}], numbers)
+    begun = next(i for i, event in enumerate(listed) if isinstance(event, CallStarted))
+    progress = after(listed[: begun + 1])
+    said = Said(progress.run, ("poll",), "numbers", 1, 0.4, 4, 10, "pages")
+    progress.hear(said._replace(run="another"))
+    assert progress.tallies["poll"].said is None
+    progress.hear(said)
+    console = Console(width=80, file=io.StringIO())
+    console.print(picture(progress, 1.0))
+    assert "40%  pages" in console.file.getvalue()  # type: ignore[attr-defined]
+    for event in listed[begun + 1 :]:
+        progress.take(event)
+    progress.hear(said)
+    assert progress.tallies["poll"].said is None

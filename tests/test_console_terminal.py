@@ -125,13 +125,31 @@ def test_questions_may_be_answered_one_by_one() -> None:
     terminal = Terminal("run", "pays.yaml", *TOOLS, "--approve", "--yes")
     terminal.expect("Approve all 2? [y/N")
     terminal.type("e\n")
-    terminal.expect("Approve? [y/N]")
+    terminal.expect("Approve? [y/N, e to edit]")
     terminal.type("\n")
-    while terminal.text.count("Approve? [y/N]") < 2:
+    while terminal.text.count("Approve? [y/N, e to edit]") < 2:
         terminal.expect("payments[1]")
         assert terminal._read()
     terminal.type("y\n")
     assert (terminal.end(), Path("paid.txt").read_text()) == (1, "bob\n")
+
+
+def test_a_call_may_be_edited_at_the_terminal() -> None:
+    """What changes is typed as JSON; what does not fit the tool is asked again, and nothing goes back to the question."""
+    terminal = Terminal("run", "pays.yaml", *TOOLS, "--approve", "--yes")
+    terminal.expect("Approve all 2? [y/N")
+    terminal.type("e\n")
+    terminal.expect("Approve? [y/N, e to edit]")
+    terminal.type("e\n")
+    terminal.expect("What changes")
+    terminal.type('{"too": "eve"}\n')
+    terminal.expect("too")
+    terminal.expect("What changes")
+    terminal.type('{"to": "eve"}\n')
+    while terminal.text.count("Approve? [y/N, e to edit]") < 2:
+        assert terminal._read()
+    terminal.type("\n")
+    assert (terminal.end(), Path("paid.txt").read_text()) == (1, "eve\n")
 
 
 def test_an_unknown_outcome_is_told_by_a_person() -> None:

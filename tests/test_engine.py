@@ -385,7 +385,7 @@ async def test_an_act_that_certainly_did_not_happen_is_repeated() -> None:
 
 
 def test_a_blocking_run_inside_a_tool_or_a_loop_is_refused_with_a_sentence() -> None:
-    """It would wait for itself."""
+    """T3 of the field: it would wait for itself."""
 
     @tool(effect=READS)
     def nested() -> str:

@@ -21,7 +21,7 @@ from support.chaos import (
 )
 from support.virtual import BACKENDS, now, run_virtual
 
-from foreplan import Budget, Limits, MemoryJournal, Plan, Policies, Retry, Run
+from foreplan import Budget, Limits, MemoryJournal, Plan, Policies, Rate, Rates, Retry, Run
 from foreplan.executor.events import (
     DecisionAsked,
     ModelAnswered,
@@ -36,9 +36,16 @@ from foreplan.executor.runtime import Answer
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 MOST_RESUMES = 400
 
+_RATES = [Rate(calls=1, seconds=1), Rate(calls=2, seconds=0.5), Rate(calls=3, seconds=20)]
+
 limits = st.builds(
     Limits,
-    run=st.integers(1, 5),
+    run=st.integers(1, 5) | st.integers(16, 30),
+    rates=st.just(Rates())
+    | st.builds(
+        Rates,
+        tool=st.dictionaries(st.sampled_from(["read", "act"]), st.sampled_from(_RATES), min_size=1),
+    ),
     tool=st.dictionaries(
         st.sampled_from(["read", "write", "act", "take", "ask"]), st.integers(1, 2), max_size=3
     ),

@@ -182,6 +182,33 @@ def test_none_is_a_result() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_an_exception_without_a_text_still_says_what_and_where(backend: str) -> None:
+    """C3 of the field: kind, code, class, step and tool stand in the record although `str(exc)` is empty."""
+    run = observe(backend, raises_nothing_said)
+    [(where, failure)] = run.failures
+    assert (where, run.steps[where].tool) == ("bad", "raises_nothing_said")
+    assert (failure.kind, failure.code, failure.exception) == (Kind.BUSINESS, "tool_error", "RuntimeError")
+    assert "RuntimeError" in failure.message
+    assert "'bad'" in run.message
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_attempts_that_are_used_up_are_named_with_step_and_last_error(backend: str) -> None:
+    """R3 of the field: which step, how many attempts of how many, and what came of the last."""
+    tries: list[int] = []
+
+    @tool(effect=READS)
+    async def down() -> int:
+        """Refuses, each time in other words."""
+        tries.append(1)
+        raise ConnectionRefusedError(f"refused {len(tries)}")
+
+    run = observe(backend, down, Policies(retry=Retry(attempts=3, base=0)))
+    assert "'bad' after 3 of at most 3 attempts: " in run.message
+    assert "refused 3" in run.message
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_an_async_tool_that_hangs_is_cut_at_its_deadline(backend: str) -> None:
     """The failure says deadline; nothing waits longer."""
 
@@ -197,7 +224,7 @@ def test_an_async_tool_that_hangs_is_cut_at_its_deadline(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_sync_tool_that_hangs_is_left_behind_at_its_deadline(backend: str) -> None:
-    """The outcome says that the thread may still be running."""
+    """T1 of the field: the result is there at the deadline, and says that the thread may still be running."""
     release = threading.Event()
 
     @tool(effect=READS, timeout=5)

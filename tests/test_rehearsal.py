@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -238,6 +238,8 @@ def test_a_stand_in_takes_what_the_tool_takes(option: str, stand_in: Any, words:
         """Stay."""
         return room
 
+    with pytest.raises(ToolRefused, match="takes its arguments as one dict"):
+        Tool.declare("x", input_schema={"type": "object"}, **{option: cast(Any, wants_more)})
     if not words:
         assert tool(**{option: stand_in})(stay).name == "stay"
         return

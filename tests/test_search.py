@@ -235,6 +235,45 @@ def test_no_tools_need_no_vectors() -> None:
     assert embed.asked == []
 
 
+@pytest.mark.proof
+def test_a_real_model_finds_what_no_word_says() -> None:
+    """all-MiniLM-L6-v2, as a package carries it: requests in other words than the tools', by vectors and by both."""
+    from support.minilm import embedder
+
+    try:
+        embed = embedder()
+    except ImportError as error:
+        pytest.skip(f"the small model is not installed: {error}")
+    tools = Registry(
+        declared("weather.forecast", "Predict temperature and rain for a city."),
+        declared("billing.refund", "Return a payment to the buyer."),
+        declared("calendar.book", "Schedule a meeting."),
+        declared("files.remove", "Delete a document."),
+        declared("hr.list_staff", "List employees."),
+        declared("travel.flights", "Find plane tickets."),
+        declared("text.translate", "Translate a text into another language."),
+        declared("health.symptoms", "Tell which illness fits some symptoms."),
+    )
+    meant = {
+        "do I need an umbrella tomorrow": "weather.forecast",
+        "give a client the money back": "billing.refund",
+        "arrange an appointment with Bob": "calendar.book",
+        "throw away the old contract": "files.remove",
+        "who works here": "hr.list_staff",
+        "I want to fly to Lima": "travel.flights",
+        "say this in French": "text.translate",
+        "I have a fever and a cough": "health.symptoms",
+    }
+    vectors = EmbeddingSearch(embed)
+    by_vectors = [tools.search(asked, 1, search=vectors)[0].name == tool for asked, tool in meant.items()]
+    both = HybridSearch(WordSearch(), vectors)
+    by_both = [tool in [t.name for t in tools.search(asked, 3, search=both)] for asked, tool in meant.items()]
+    by_words = [tool in [t.name for t in tools.search(asked, 3)] for asked, tool in meant.items()]
+    assert sum(by_vectors) >= 7
+    assert all(by_both)
+    assert sum(by_words) <= 4
+
+
 # ------------------------------------------------------------------------------------------------------------ hybrid
 
 

@@ -87,3 +87,32 @@ def test_the_review_adds_up_what_calls_cost() -> None:
     plan = Plan.model_validate({"steps": [{**BOOK, "each": {"$": "range(4)"}, "args": {"room": "x"}}]})
     [step] = review(plan, TOOLS).every_step
     assert (step.cost, step.to_json()["cost"], step.calls.most) == (0.5, 0.5, 4)
+
+
+def test_the_sum_of_costs_is_shown() -> None:
+    """Exact where the number of calls is known, a bound where it is, and said where it is not."""
+    import io
+
+    from rich.console import Console
+
+    from foreplan.console import render
+
+    def page(each: Any) -> str:
+        plan = Plan.model_validate(
+            {
+                "inputs": {
+                    "type": "object",
+                    "properties": {"rooms": {"type": "array"}},
+                    "required": ["rooms"],
+                },
+                "steps": [{**BOOK, "each": each, "args": {"room": "x"}}],
+            }
+        )
+        console = Console(width=120, file=io.StringIO())
+        console.print(render.contents(review(plan, TOOLS)))
+        return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+
+    assert "cost 2 " in page({"$": "range(4)"})
+    assert "cost at least 0, and for calls whose number is not known: b 0.5 a call" in page(
+        {"$": "inputs.rooms"}
+    )

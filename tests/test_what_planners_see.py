@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from support.canary import AT_ONCE, CANARY, EVIL, FAULTS, TOOLS, found_in, plan_with
+from support.canary import AT_ONCE, CANARY, FAULTS, TOOLS, found_in, plan_with
 
 from foreplan import Engine, ModelPlanner, Plan, Policies, Registry, Step, Tool, as_tool
 from foreplan.executor.session import Session

@@ -381,6 +381,7 @@ def holds(world: World, policies: Policies, events: list[Event]) -> None:
     if state.closed.reason != "cancelled":
         assert state.live == 0
         assert not any(state.live_of.values())
+        assert not any(state.begun_of.values())
         if not state.stopping:
             assert not state.calls
             assert all(node.outcome is not None for node in state.nodes.values())
