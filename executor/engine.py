@@ -37,7 +37,7 @@ from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
-from ..planner.models.history import Messages, messages_of
+from ..planner.models.history import Messages, spoken
 from ..planner.models.messages import AIMessage, HumanMessage, Message
 from ..planner.plan import Plan
 from ..planner.planners import Planner
@@ -485,7 +485,7 @@ class Engine:
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
         await self._learn()
-        said = messages_of(messages)
+        said = spoken(messages)
         shown = await self._shown(None, _asked(said), always=_called(said))
         spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..planner.approvals import Approval
-from ..planner.models.history import Messages, messages_of
+from ..planner.models.history import Messages, spoken
 from ..planner.models.messages import AIMessage, HumanMessage, Message
 from ..planner.plan import Plan
 from ..planner.react import compact, shown
@@ -74,7 +74,7 @@ class Session:
         """A turn with the model of the engine, which hears what was said before. Raises `BadInput`."""
         earlier = self.messages
         return await self._engine.answer(
-            [*earlier, *messages_of(messages)], run_id=self._next(), earlier=len(earlier)
+            [*earlier, *spoken(messages)], run_id=self._next(), earlier=len(earlier)
         )
 
     async def plan(self, goal: str) -> Plan:
