@@ -277,15 +277,16 @@ def _told(dialogue: Dialogue) -> None:
         _give_up(dialogue, f"{dialogue.notice}: {message}")
 
 
-def _gave(node: Node | None, failure: Failure | None) -> tuple[str, Failure | None]:
+def _gave(node: Node | None, failure: Failure | None, *, ended: bool = True) -> tuple[str, Failure | None]:
     if node is None or node.outcome is not Outcome.OK:
-        said = failure or (node.failure if node is not None else None) or _cut_short()
+        said = failure or (node.failure if node is not None else None) or _cut_short(ended)
         return failure_text(said), said
     return result_text(node.value), None
 
 
-def _cut_short() -> Failure:
-    return Failure(Kind.TIMEOUT, "not_made", "the run ended before this call was answered")
+def _cut_short(ended: bool) -> Failure:
+    said = "the run ended before this call was answered" if ended else "this call is not answered yet"
+    return Failure(Kind.TIMEOUT, "not_made", said)
 
 
 def _thing(call: ToolCall | InvalidToolCall, failure: Failure) -> str:
@@ -295,12 +296,12 @@ def _thing(call: ToolCall | InvalidToolCall, failure: Failure) -> str:
     return f"{call.name} {digest(dict(call.args))}"
 
 
-def unanswered(dialogue: Dialogue) -> list[ToolMessage]:
+def unanswered(dialogue: Dialogue, *, ended: bool) -> list[ToolMessage]:
     """Answers to the calls under way, for a history that ends here: what is known of each so far."""
     messages = []
     for call, id_, failure in dialogue.asked:
         node = dialogue.frame.nodes[id_] if id_ is not None and dialogue.frame is not None else None
-        text, failed = _gave(node, failure)
+        text, failed = _gave(node, failure, ended=ended)
         messages.append(ToolMessage(text, call.id, name=call.name, failed=failed is not None))
     return messages
 
