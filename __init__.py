@@ -8,17 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .executor.agent import create_agent
     from .executor.engine import Engine
+    from .executor.hooks import Keep
     from .executor.journal import MemoryJournal
     from .executor.run import Run
+    from .executor.session import Session
     from .executor.sqlite_journal import SqliteJournal
     from .planner.approvals import Approval
     from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
     from .planner.models.extract import extract_with
+    from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
+    from .planner.models.recorded import RecordedModel
+    from .planner.models.scripted import ScriptedModel
+    from .planner.models.window import Window
     from .planner.plan import Patch, Plan, Step
     from .planner.planners import FunctionPlanner, StaticPlanner
+    from .planner.react import React
     from .planner.reviewing import diff, review
     from .planner.subplans import as_tool
     from .policies.effect import Effect
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AIMessage",
     "Approval",
     "Breaker",
     "Budget",
@@ -51,7 +60,9 @@ __all__ = [
     "ForeplanError",
     "Found",
     "FunctionPlanner",
+    "HumanMessage",
     "HybridSearch",
+    "Keep",
     "KeyringSecrets",
     "Kind",
     "Level",
@@ -66,22 +77,31 @@ __all__ = [
     "Principal",
     "Rate",
     "Rates",
+    "React",
+    "RecordedModel",
     "Registry",
     "Retry",
     "Roles",
     "Run",
+    "ScriptedModel",
     "Secret",
+    "Session",
     "SqliteJournal",
     "StaticPlanner",
     "Step",
+    "SystemMessage",
     "Tool",
+    "ToolCall",
     "ToolContext",
     "ToolFailure",
+    "ToolMessage",
+    "Window",
     "WordSearch",
     "as_tool",
     "ask",
     "check",
     "code_tool",
+    "create_agent",
     "diff",
     "extract_with",
     "review",
@@ -89,17 +109,25 @@ __all__ = [
 ]
 
 _HOMES = {
+    "executor.agent": ("create_agent",),
     "executor.engine": ("Engine",),
+    "executor.hooks": ("Keep",),
     "executor.journal": ("MemoryJournal",),
     "executor.run": ("Run",),
+    "executor.session": ("Session",),
     "executor.sqlite_journal": ("SqliteJournal",),
     "planner.approvals": ("Approval",),
     "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
     "planner.models.extract": ("extract_with",),
+    "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
+    "planner.models.recorded": ("RecordedModel",),
+    "planner.models.scripted": ("ScriptedModel",),
+    "planner.models.window": ("Window",),
     "planner.plan": ("Patch", "Plan", "Step"),
     "planner.planners": ("FunctionPlanner", "StaticPlanner"),
+    "planner.react": ("React",),
     "planner.reviewing": ("diff", "review"),
     "planner.subplans": ("as_tool",),
     "policies.effect": ("Effect",),

@@ -20,7 +20,19 @@ from typing import Any
 from results import Options, machine, rows
 
 HERE = Path(__file__).resolve().parent
-NAMES = ("overhead", "fairness", "makespan", "durable", "journal", "memory", "guard", "imports", "search")
+NAMES = (
+    "overhead",
+    "fairness",
+    "makespan",
+    "durable",
+    "journal",
+    "memory",
+    "guard",
+    "imports",
+    "search",
+    "rounds",
+    "react",
+)
 
 
 def main() -> int:

@@ -30,14 +30,14 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..planner.approvals import Approval, Scope, approval_needed, bind, differences, tools_of
+from ..planner.approvals import Approval, Scope, approval_needed, bind, calls_of, differences, tools_of
 from ..planner.bounds import rules_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
 from ..planner.inputs import settle_inputs
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
-from ..planner.models.history import Messages, messages_of
+from ..planner.models.history import Messages, spoken
 from ..planner.models.messages import AIMessage, HumanMessage, Message
 from ..planner.plan import Plan
 from ..planner.planners import Planner
@@ -208,7 +208,7 @@ class Engine:
             return await self.run(await self._plan(goal, schema), inputs=inputs, run_id=run_id)
         try:
             async with anyio.create_task_group() as tasks:
-                early = Early(self, run_id, inputs, tasks)
+                early = Early(self._alone(), run_id, inputs, tasks)
                 plan = await self._plan(goal, schema, early.begin)
                 run = await self._run_after(early, plan, inputs, run_id)
                 tasks.cancel_scope.cancel()
@@ -485,7 +485,7 @@ class Engine:
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
         await self._learn()
-        said = messages_of(messages)
+        said = spoken(messages)
         shown = await self._shown(None, _asked(said), always=_called(said))
         spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)
@@ -546,6 +546,13 @@ class Engine:
         other = copy.copy(self)
         other.registry = Registry(*self.registry, *tools)
         other._passed = None
+        return other
+
+    def _alone(self) -> Engine:
+        """This engine for a call by itself: if that fails, it is the plan it is made for that may be mended."""
+        other = copy.copy(self)
+        other._react = None
+        other._host = self._host._replace(planner=None, model=None)
         return other
 
     def told(
@@ -721,6 +728,7 @@ class Engine:
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
         changed = _changed(opened, self.registry, self.principal, self._host)
+        changed += [f"its journal holds no contract of tool {name!r}" for name in _without_contract(events)]
         if changed:
             raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
         known = self.registry.only(
@@ -886,8 +894,25 @@ def _recorded(journal: Journal, run_id: str) -> State:
     events = list(journal.events(run_id))
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
+    missing = _without_contract(events)
+    if missing:
+        raise BadInput(
+            f"run {run_id!r} cannot be read: its journal holds no contract of tool {missing[0]!r}, which its plan calls"
+        )
     tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
     return replay(State(Registry(*tools)), events)
+
+
+def _without_contract(events: list[Event]) -> list[str]:
+    """The tools that a run's plan and patches call, and whose contracts its opening should hold and does not."""
+    held = events[0].contracts if isinstance(events[0], e.RunOpened) else {}
+    called: list[str] = []
+    for event in events:
+        if isinstance(event, e.PlanAccepted):
+            called += tools_of(event.plan)
+        elif isinstance(event, e.PatchAccepted):
+            called += calls_of(event.patch.every_step)
+    return [name for name in dict.fromkeys(called) if name not in held]
 
 
 def _journal(journal: Journal | str | Path | None) -> Journal:

@@ -6,7 +6,7 @@
     on_fallback   the ReplanRequest            False: no model takes over
     before_call   the Attempt (attempt 0)      False or a text: the call is refused; a dict: other arguments
     after_call    the Attempt, a Settled       nothing: it observes
-    before_model  the messages                 False: the end; messages: heard this once; Keep(messages): kept
+    before_model  the history                  False: the end; messages: heard this once; Keep(messages): kept
     after_model   the AIMessage                False: the end; an AIMessage: in its place
 
 A hook is asked once; its answer is an event and is never asked for again when the run is replayed. One that raises is
@@ -15,17 +15,16 @@ recorded and ignored, except `before_call`: a call whose hook raises or gives no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..planner.models.history import Messages, messages_of
-from ..planner.models.messages import AIMessage
+from ..planner.models.history import Messages, spoken
+from ..planner.models.messages import AIMessage, Message
 from ..policies.errors import BadInput
 from ..policies.failures import Failure
 from ..registry.values import copy_plain, to_plain
 from .authorize import Attempt
 from .events import Outcome
-from .hearing import heard_in
 from .replanning import replan_request
 from .state import Consult, State
 
@@ -69,7 +68,7 @@ def subject_of(state: State, command: Consult) -> tuple[Any, ...]:
     """What the hook is asked with; nothing in it is shared with the run."""
     dialogue = state.dialogue
     if command.hook == "before_model" and dialogue is not None:
-        return (list(heard_in(dialogue)),)
+        return (list(dialogue.history),)
     if command.hook == "after_model" and dialogue is not None:
         return (dialogue.history[-1],)
     if command.tool is not None:
@@ -98,8 +97,8 @@ def _call(state: State, command: Consult) -> tuple[Any, ...]:
     return attempt, Settled(settled.outcome, copy_plain(settled.value), settled.failure)
 
 
-def said_by(command: Consult, said: Any) -> Verdict:
-    """What the hook's answer means. Raises `BadInput` for what it cannot mean."""
+def said_by(command: Consult, said: Any, history: Sequence[Message] = ()) -> Verdict:
+    """What the hook's answer means, where `history` is that of the dialogue. Raises `BadInput` for what it cannot mean."""
     hook = command.hook
     if hook == "after_call":
         return _seen(command)
@@ -109,7 +108,7 @@ def said_by(command: Consult, said: Any) -> Verdict:
         return Verdict("stop")
     if isinstance(said, str) and hook not in ("before_model", "after_model"):
         return Verdict("stop" if hook in _A_TEXT_STOPS else "go", said)
-    return Verdict(value=_instead(hook, said))
+    return Verdict(value=_instead(hook, said, history))
 
 
 def _seen(command: Consult) -> Verdict:
@@ -117,7 +116,7 @@ def _seen(command: Consult) -> Verdict:
     return Verdict(value={"attempt": command.settled.attempt})
 
 
-def _instead(hook: str, said: Any) -> dict[str, Any] | None:
+def _instead(hook: str, said: Any, history: Sequence[Message]) -> dict[str, Any] | None:
     """Other arguments, messages, or another message, as plain JSON."""
     if hook == "before_call":
         if not isinstance(said, Mapping):
@@ -126,10 +125,31 @@ def _instead(hook: str, said: Any) -> dict[str, Any] | None:
             )
         return {"args": to_plain(dict(said))}
     if hook == "before_model":
-        messages = messages_of(said.messages if isinstance(said, Keep) else said)
-        return {"messages": to_plain([m.to_json() for m in messages]), "keep": isinstance(said, Keep)}
+        return _other_messages(said, history)
     if hook == "after_model":
         if not isinstance(said, AIMessage):
             raise BadInput(f"after_model gives an AIMessage or None, not {type(said).__name__}")
         return {"message": to_plain(said.to_json())}
     return None
+
+
+def _other_messages(said: Any, history: Sequence[Message]) -> dict[str, Any]:
+    """What is to be heard: as many messages of the history as it begins with, and what follows.
+
+    Most hooks add to the history, and what they add is little: so a round costs the same however long the talk is.
+    """
+    keep = isinstance(said, Keep)
+    messages: Any = said.messages if isinstance(said, Keep) else said
+    begins = _alike(messages, history) if isinstance(messages, list) else 0
+    added = spoken(messages[begins:] if begins else messages)
+    return {"begins": begins, "messages": to_plain([m.to_json() for m in added]), "keep": keep}
+
+
+def _alike(messages: list[Any], history: Sequence[Message]) -> int:
+    """How many messages a list has in common with the beginning of the history."""
+    if messages[: len(history)] == history:
+        return len(history)
+    pairs = enumerate(zip(messages, history, strict=False))
+    return next(
+        (place for place, (one, other) in pairs if one is not other), min(len(messages), len(history))
+    )

@@ -103,19 +103,28 @@ def hooked(state: State, event: e.HookAnswered) -> None:
     else:
         message = dialogue.history[-1]
         if event.value is not None:
-            message = message_from_json(event.value["message"])
-            dialogue.history[-1] = message
+            message = dialogue.history[-1] = _instead(event.value["message"], message, dialogue.round)
         _act(state, dialogue, message)
 
 
+def _instead(document: dict[str, Any], message: Message, round: int) -> Message:
+    """The answer that a hook puts in the place of the model's, under the same id."""
+    answer = message_from_json(document)
+    assert isinstance(answer, AIMessage)
+    return replace(_with_ids(answer, round), id=message.id)
+
+
 def _take_messages(dialogue: Dialogue, said: dict[str, Any] | None) -> None:
+    """What a hook wants heard: the history's beginning, and messages of its own after it."""
     if said is None:
         return
-    messages = [message_from_json(document) for document in said["messages"]]
+    added = [message_from_json(document) for document in said["messages"]]
     if said["keep"]:
-        dialogue.history[:] = messages
+        del dialogue.history[said["begins"] :]
+        for message in added:
+            _say(dialogue, message)
     else:
-        dialogue.heard_instead = messages
+        dialogue.heard_instead = [*dialogue.history[: said["begins"]], *added]
 
 
 def heard(state: State, event: e.ModelAnswered) -> None:

@@ -566,7 +566,9 @@ class Runtime:
             note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
             return Verdict("stop", note)
         said = hook(*subject_of(self.state, command))
-        return said_by(command, await said if isinstance(said, Awaitable) else said)
+        dialogue = self.state.dialogue
+        history = dialogue.history if dialogue is not None else ()
+        return said_by(command, await said if isinstance(said, Awaitable) else said, history)
 
     async def _think(self, command: Think) -> None:
         answer = await self._model_answer()

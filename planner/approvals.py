@@ -43,6 +43,7 @@ __all__ = [
     "asks_for",
     "asks_in_dialogue",
     "bind",
+    "calls_of",
     "covers",
     "differences",
     "gated",
@@ -199,7 +200,12 @@ def differences(
 
 def tools_of(plan: Plan) -> list[str]:
     """The names of the tools a plan calls, once each, in the order of the plan; those that undo something too."""
-    return list(dict.fromkeys(name for step in plan.every_step for name in _calls_of(step)))
+    return calls_of(plan.every_step)
+
+
+def calls_of(steps: Iterable[Step]) -> list[str]:
+    """The names of the tools that these steps call, once each."""
+    return list(dict.fromkeys(name for step in steps for name in _calls_of(step)))
 
 
 def _calls_of(step: Step) -> Iterator[str]:
@@ -232,8 +238,7 @@ def approval_needed(tools: Iterable[Tool], policies: Policies) -> bool:
 
 def patch_needs_approval(patch: Patch, registry: Registry, policies: Policies) -> bool:
     """Whether what a patch adds needs an approval; whether one that exists covers it, `covers` says."""
-    names = dict.fromkeys(name for step in patch.every_step for name in _calls_of(step))
-    return approval_needed([registry[name] for name in names], policies)
+    return approval_needed([registry[name] for name in calls_of(patch.every_step)], policies)
 
 
 def asks_for(tool: Tool, args: Mapping[str, Json]) -> str:

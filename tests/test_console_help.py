@@ -23,7 +23,8 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_the_commands_are_the_ones_that_are_promised() -> None:
     """One word each, in the order in which they are used."""
     assert list(COMMANDS) == [
-        "plan", "check", "review", "approve", "run", "resume", "show", "runs", "cancel", "tools", "diff",
+        "plan", "check", "review",
+    "rehearse", "approve", "run", "resume", "show", "runs", "cancel", "tools", "diff",
     ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from foreplan import (
     Run,
     Tool,
     ToolFailure,
+    ask,
     diff,
     tool,
 )
@@ -424,3 +425,26 @@ def test_a_long_line_of_a_source_is_cut_and_not_broken() -> None:
     finding = Finding("syntax", "error", "", "no", "", 1, 51, f"   1 | {'x' * 100}\n{' ' * 57}^")
     lines = shown(render.findings([finding])).splitlines()
     assert [line.rstrip() for line in lines[2:]] == [f"   1 | {'x' * 72}…", f"{' ' * 57}^"]
+
+
+def test_a_review_says_when_a_person_is_asked_and_that_a_question_is_no_call() -> None:
+    """The rule of the tool where the arguments will say, yes or no where they are known."""
+
+    @tool(effect="writes", requires_approval="args.amount > 100")
+    def refund(amount: int) -> None:
+        """Pay back."""
+
+    steps: list[dict[str, Any]] = [
+        {"id": "a", "tool": "ask", "args": {"question": "How much?", "schema": {"type": "integer"}}},
+        {"id": "b", "tool": "refund", "args": {"amount": {"$": "a"}}},
+        {"id": "c", "tool": "refund", "args": {"amount": 5}},
+        {"id": "d", "tool": "refund", "args": {"amount": 500}},
+    ]
+    registry = Registry(refund, ask)
+    seen = Engine(registry).review(Plan.model_validate({"steps": steps}))
+    told = " ".join(shown(render.contents(seen)).split())
+    assert "a person is asked at each call when args.amount > 100" in told
+    assert "nobody is asked: it asks when args.amount > 100" in told
+    assert "a person is asked at each call, since args.amount > 100" in told
+    assert "no call" in told
+    assert "asked when args.amount > 100" in " ".join(shown(render.tool_page(refund)).split())

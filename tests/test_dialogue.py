@@ -31,6 +31,7 @@ from foreplan.planner.models.messages import (
     HumanMessage,
     InvalidToolCall,
     Message,
+    RemoveMessage,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -310,6 +311,63 @@ async def test_a_hook_before_the_model_is_asked_every_time_and_does_not_leak() -
     assert not any("note" in message.content for message in run.messages)
     run, _ = await asked("done", before_model=lambda messages: Keep([*messages, "kept"]))
     assert [message.content for message in run.messages[-2:]] == ["kept", "done"]
+
+
+async def test_the_notice_of_the_last_round_is_said_once_and_never_kept() -> None:
+    """Also where a hook gives the messages back: it sees the history, the notice comes after what it says."""
+    run, model = await asked(
+        "done", max_rounds=1, before_model=lambda messages: Keep([*messages, HumanMessage("kept")])
+    )
+    assert [m.content for m in model.requests[0].messages[1:]] == ["go", "kept", LAST_ROUND]
+    assert [m.content for m in run.messages[1:]] == ["go", "kept", "done"]
+    assert all(message.id for message in run.messages)
+
+
+async def test_a_hook_that_adds_to_the_history_is_recorded_by_what_it_adds() -> None:
+    """So that a round costs the same in the journal, however long the history is."""
+    journal = MemoryJournal()
+    run, model = await asked(
+        looks("a"),
+        looks("b"),
+        "done",
+        journal=journal,
+        before_model=lambda messages: [*messages, HumanMessage("note")],
+    )
+    hooks = [e.value for e in journal.events(run.id) if isinstance(e, HookAnswered)]
+    assert [value and (value["begins"], len(value["messages"])) for value in hooks] == [
+        (2, 1),
+        (4, 1),
+        (6, 1),
+    ]
+    assert [len(request.messages) for request in model.requests] == [3, 5, 7]
+
+
+async def test_a_hook_may_leave_the_middle_of_a_history_out() -> None:
+    """What it gives is what is heard, wherever it comes from."""
+    run, model = await asked(
+        looks("a"), looks("b"), "done", before_model=lambda messages: [messages[0], *messages[-2:]]
+    )
+    assert [len(request.messages) for request in model.requests] == [3, 3, 3]
+    assert [m.content for m in model.requests[2].messages[2:]] == ['{"found":"b"}']
+    assert len(run.messages) == 7
+
+
+async def test_a_removal_is_nothing_that_can_be_said() -> None:
+    """No model ever sees one: a question with one is refused, a hook's answer with one is ignored and recorded."""
+    with pytest.raises(BadInput, match="takes a message out of a history"):
+        await create_agent(ScriptedModel(["hi"]), [find]).ainvoke(["go", RemoveMessage("m0")])
+    run, model = await asked("done", before_model=lambda messages: [*messages, RemoveMessage("m0")])
+    assert (run.output, len(model.requests[0].messages)) == ("done", 2)
+
+
+async def test_an_answer_that_a_hook_writes_has_calls_of_its_own_ids() -> None:
+    """Two calls without an id are two calls, and the answer keeps the place and the id of the model's."""
+    two = AIMessage("", tool_calls=(ToolCall("", "find", {"q": "a"}), ToolCall("", "find", {"q": "b"})))
+    answers = iter([two, None])
+    run, _ = await asked("call", "done", after_model=lambda message: next(answers))
+    assert (run.output, run.tool_calls) == ("done", 2)
+    assert answered(run.messages)
+    assert run.messages[2].id == "m2"
 
 
 async def test_a_hook_after_the_model_may_put_another_answer_in_its_place() -> None:

@@ -202,6 +202,24 @@ def answers_with(value: Any) -> Callable[..., Any]:
     return decide
 
 
+@pytest.mark.parametrize("kept", [{"ask"}, {"find_customer"}, set()])
+async def test_a_run_whose_journal_lost_a_contract_does_not_go_on(kept: set[str]) -> None:
+    """Threat 20: a contract that is gone is no contract that holds; nothing is called, and a sentence says why."""
+    journal, changed = MemoryJournal(), MemoryJournal()
+    run = await Engine(TOOLS, policies=READS, principal=AGENT, journal=journal).run(asks_first())
+    log = changed.create(run.id)
+    for event in journal.events(run.id):
+        if isinstance(event, RunOpened):
+            event = event._replace(contracts={n: c for n, c in event.contracts.items() if n in kept})
+        log.append(event)
+    log.close()
+    engine = Engine(TOOLS, policies=READS, principal=AGENT, journal=changed)
+    with pytest.raises(NotApproved, match="its journal holds no contract of tool"):
+        await engine.resume(run.id, decisions={"a:ask:0": Answer("answer", "ada", "bob")})
+    with pytest.raises(BadInput, match="its journal holds no contract of tool"):
+        engine.show(run.id)
+
+
 # ---- levels
 
 

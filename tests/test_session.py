@@ -171,6 +171,24 @@ async def test_what_does_not_fit_is_cut_from_the_old_end_and_said_so() -> None:
     assert sum(map(window.size, heard)) < 1200 + 100
 
 
+async def test_what_is_pinned_stays_with_its_call_or_its_answer() -> None:
+    """A pinned call without its answer, or the other way round, is no history that a service takes."""
+    history = talk(30, 100)
+    heard = await Window(tokens=300, recent=2, pinned={"a3", "r7"}).fit(history)
+    assert complete(heard)
+    assert [m.id for m in heard[1:5]] == ["a3", "r3", "a7", "r7"]
+    assert "(" in heard[5].content
+
+
+async def test_all_system_messages_at_the_beginning_stay() -> None:
+    """The rules and whatever the host says after them; they count against the bound."""
+    history = [SystemMessage("ours", id="s1"), SystemMessage("y" * 400, id="s2"), *talk(30, 100)[1:]]
+    window = Window(tokens=300, recent=2)
+    heard = await window.fit(history)
+    assert heard[:2] == history[:2]
+    assert sum(map(window.size, heard)) <= 300 + 15
+
+
 async def test_a_summary_may_stand_for_what_is_left_out() -> None:
     """Written by whoever the host says, sync or async."""
 

@@ -28,7 +28,7 @@ from .messages import (
     message_from_json,
 )
 
-__all__ = ["Messages", "add_messages", "messages_of", "read_call"]
+__all__ = ["Messages", "add_messages", "messages_of", "read_call", "spoken"]
 
 Json: TypeAlias = Any
 Messages: TypeAlias = "str | Message | Mapping[str, Any] | tuple[str, str] | Sequence[Any]"
@@ -47,7 +47,7 @@ def add_messages(
     Messages without an id get one. A `RemoveMessage` takes the one with its id out; where there is none, `BadInput`.
     Both may be all that `messages_of` reads; nothing handed in is changed.
     """
-    history = {message.id: message for message in map(_named(new_id), _live(messages_of(old)))}
+    history = {message.id: message for message in map(_named(new_id), spoken(old))}
     for message in messages_of(new):
         if isinstance(message, RemoveMessage):
             if message.id not in history:
@@ -59,13 +59,16 @@ def add_messages(
     return list(history.values())
 
 
-def _live(messages: Sequence[Message]) -> list[Message]:
+def spoken(said: Messages) -> list[Message]:
+    """What was said, as messages that a model can hear. Raises `BadInput` for a removal, too: that is none."""
+    messages = messages_of(said)
     for message in messages:
         if isinstance(message, RemoveMessage):
             raise BadInput(
-                f"a history cannot begin with the removal of {message.id!r}; hand it in as the second list"
+                f"the removal of {shorten(repr(message.id), 60)} is nothing that can be said; "
+                "add_messages(history, [...]) takes a message out of a history"
             )
-    return list(messages)
+    return messages
 
 
 def _named(new_id: Callable[[], str]) -> Callable[[Message], Message]:

@@ -1,7 +1,7 @@
 """What of a long history a model hears, within a bound: the policy is stated, nothing is cut in silence.
 
-    1  the system message, and messages that are pinned, always
-    2  the newest messages, whole, a call always with its answers
+    1  the system messages it begins with, and messages that are pinned, always, a call always with its answers
+    2  the newest messages, whole
     3  older ones with results cut to a preview that says how to get the rest
     4  what does not fit any more: one message that says how much is left out, or a summary of it
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...policies.errors import BadInput
+from ...policies.text import count
 from .messages import AIMessage, HumanMessage, Message, SystemMessage, ToolMessage
 
 __all__ = ["Window"]
@@ -50,36 +51,50 @@ class Window:
     async def fit(self, history: Sequence[Message]) -> Sequence[Message]:
         """The history as the model is to hear it; the very same where all of it fits.
 
-        It is read from its end and no further than the bound, so a round costs the same however long the talk is.
+        It is read from its end and no further than the bound, so a round costs the same however long the talk is,
+        unless messages are pinned or a summary is wanted.
         """
-        kept, first = self._newest(history)
-        if first == 0:
-            return kept
-        always = [m for m in history[:first] if isinstance(m, SystemMessage) or m.id in self.pinned]
-        left: list[Message] = [
-            m for m in history[:first] if not (isinstance(m, SystemMessage) or m.id in self.pinned)
-        ]
-        if not left:
-            return [*always, *kept]
-        return [*always, HumanMessage(await self._instead(left)), *kept]
+        begins = _beginning(history)
+        pinned = self._pinned(history, begins)
+        kept, first = self._newest(history, begins, pinned)
+        if first == begins and all(map(_same, kept, history[begins:])):
+            return history
+        before = [message for start, exchange in pinned if start < first for message in exchange]
+        if len(before) == first - begins:
+            return [*history[:begins], *before, *kept]
+        instead = HumanMessage(await self._instead(history, begins, first, before))
+        return [*history[:begins], *before, instead, *kept]
 
-    def _newest(self, history: Sequence[Message]) -> tuple[Sequence[Message], int]:
-        """The newest messages that fit, and where they begin in the history."""
-        pinned = [m for m in history if m.id in self.pinned] if self.pinned else []
-        room = self.tokens - sum(map(self.size, (*_system(history), *pinned)))
-        kept: list[Message] = []
+    def _pinned(self, history: Sequence[Message], begins: int) -> list[tuple[int, list[Message]]]:
+        """What is pinned, a call with its answers, each with its place."""
+        if not self.pinned:
+            return []
+        found = [
+            (start, exchange)
+            for start, exchange in _exchanges(history, begins)
+            if any(message.id in self.pinned for message in exchange)
+        ]
+        return found[::-1]
+
+    def _newest(
+        self, history: Sequence[Message], begins: int, pinned: list[tuple[int, list[Message]]]
+    ) -> tuple[list[Message], int]:
+        """The newest messages that fit beside what always stays, and where they begin in the history."""
+        always = dict(pinned)
+        room = self.tokens - sum(map(self.size, history[:begins]))
+        room -= sum(self.size(message) for exchange in always.values() for message in exchange)
+        kept: list[list[Message]] = []
         first = len(history)
-        for start, exchange in _exchanges(history):
-            old = len(history) - start > self.recent
+        for start, exchange in _exchanges(history, begins):
+            old = len(history) - start > self.recent and start not in always
             shown = [self._cut(message) for message in exchange] if old else exchange
-            cost = sum(map(self.size, shown))
+            cost = 0 if start in always else sum(map(self.size, shown))
             if cost > room and kept:
                 break
             room -= cost
-            kept[:0] = shown
+            kept.append(shown)
             first = start
-        whole = first == 0 and len(kept) == len(history) and all(map(_same, kept, history))
-        return (history, 0) if whole else (kept, first)
+        return [message for shown in reversed(kept) for message in shown], first
 
     def size(self, message: Message) -> int:
         """Tokens of one message, its calls included."""
@@ -97,30 +112,35 @@ class Window:
             content=f"{message.content[: self.preview]}… ({more} more characters; call the tool again for them)",
         )
 
-    async def _instead(self, left: list[Message]) -> str:
+    async def _instead(
+        self, history: Sequence[Message], begins: int, first: int, pinned: list[Message]
+    ) -> str:
         if self.summarise is None:
-            return f"({len(left)} earlier messages are left out here)"
+            return f"({count(first - begins - len(pinned), 'earlier message is', 'earlier messages are')} left out here)"
+        stays = set(map(id, pinned))
+        left = [message for message in history[begins:first] if id(message) not in stays]
         said: Any = self.summarise(left)
         text = await said if inspect.isawaitable(said) else said
         if not isinstance(text, str):
             raise BadInput(f"`summarise` gives text, not {type(text).__name__}")
-        return f"Summary of {len(left)} earlier messages: {text}"
+        return f"Summary of {count(len(left), 'earlier message')}: {text}"
 
 
-def _system(history: Sequence[Message]) -> Iterable[Message]:
-    return history[:1] if history and isinstance(history[0], SystemMessage) else ()
+def _beginning(history: Sequence[Message]) -> int:
+    """How many system messages a history begins with."""
+    begins = 0
+    while begins < len(history) and isinstance(history[begins], SystemMessage):
+        begins += 1
+    return begins
 
 
-def _exchanges(history: Sequence[Message]) -> Iterable[tuple[int, list[Message]]]:
-    """Messages that belong together (a call with its answers), from the end, each with its place; no system message."""
+def _exchanges(history: Sequence[Message], begins: int) -> Iterable[tuple[int, list[Message]]]:
+    """Messages that belong together (a call with its answers), from the end, each with its place."""
     end = len(history)
-    while end > 0:
+    while end > begins:
         start = end - 1
-        while start > 0 and isinstance(history[start], ToolMessage):
+        while start > begins and isinstance(history[start], ToolMessage):
             start -= 1
-        if isinstance(history[start], SystemMessage) and start == 0:
-            yield 0, list(history[0:end])
-            return
         yield start, list(history[start:end])
         end = start
 

@@ -18,8 +18,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from foreplan.planner.plan import Plan, Step
 from foreplan.registry.registry import Registry
 from foreplan.registry.tools import Tool
@@ -70,6 +68,8 @@ def records(folder: str, file: str = "open.jsonl") -> Any:
     """The records of one file, or the one document it holds; skips the test where the data are absent."""
     path = DATA / folder / file
     if not path.exists():
+        import pytest  # the benchmarks, which read the data too, do without
+
         pytest.skip(f"the public data are not beside the project: {folder}/{file}")
     text = path.read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()] if file.endswith("l") else json.loads(text)

@@ -50,6 +50,11 @@ class Recording:
         others = tuple(call for other in near for call in _calls(other))
         return cls(item, tuple(_calls(item)), others)
 
+    @classmethod
+    def alone(cls, item: dict[str, Any]) -> Recording:
+        """The calls of this one record."""
+        return cls(item, tuple(_calls(item)))
+
     def args(self, tool: str, nth: int = 0) -> dict[str, Any]:
         """The arguments of the first call of a tool, or of a later one."""
         return [call.args for call in self.calls if call.tool == tool][nth]
