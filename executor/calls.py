@@ -149,6 +149,9 @@ def _go_on(state: State, active: Active) -> None:
     if failure is not None:
         give(state, active.path, Write(e.CallSettled, (active.path, 0, _FAILED, None, failure, active.args)))
         return
+    if active.unheard and "before_call" in state.hooks:
+        give(state, active.path, Consult("before_call", None, active.path, active.tool, active.args))
+        return
     reserve(state, active.tool, active.path)
     if active.admitted:
         _perform(state, active)
@@ -231,6 +234,9 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
 def call_consulted(state: State, event: e.HookAnswered) -> None:
     """What the hook before a call said: the call goes on as it wants it, or is refused."""
     del state.open[event.path]
+    if event.path in state.calls:
+        _edit_consulted(state, state.calls[event.path], event)
+        return
     lane, index, args = state.proposed.pop(event.path)
     tool = lane.undoes[index].tool if lane.undoes is not None else lane.node.code.tool
     assert tool is not None
@@ -239,6 +245,20 @@ def call_consulted(state: State, event: e.HookAnswered) -> None:
         give(state, event.path, Write(e.CallSettled, (event.path, 0, _FAILED, None, failure, args)))
     else:
         _admit_next(state, lane, index, tool, args if event.value is None else event.value["args"])
+
+
+def _edit_consulted(state: State, active: Active, event: e.HookAnswered) -> None:
+    """What the hook said of a call that a person wrote: yes or no, but no third call that neither of them wrote."""
+    active.unheard = False
+    failure = hook_refused(event) if event.failure is not None or event.answer == "stop" else None
+    if failure is None and event.value is not None and digest_of(event.value["args"]) != active.args_digest:
+        said = "the before_call hook wants other arguments than those that a person has written"
+        failure = Failure(Kind.PERMISSION, "refused_by_hook", said)
+    if failure is not None:
+        give(state, event.path, Write(e.CallSettled, (event.path, 0, _FAILED, None, failure, active.args)))
+    else:  # others may have used the budget meanwhile, so it takes its turn once more
+        _free(state, active.tool.name)
+        state.again.append(active)
 
 
 def _admit_next(state: State, lane: Lane, index: int, tool: Tool, proposed: dict[str, Any]) -> None:
@@ -594,6 +614,7 @@ def _edited(state: State, active: Active, event: e.DecisionMade) -> None:
     if failure is not None:
         _refuse(state, fresh, failure)
         return
+    fresh.unheard = True
     state.edited[fresh.path] = event.by
     state.calls[fresh.path] = fresh
     why = asks_again(state, fresh, active.tool)

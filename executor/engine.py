@@ -208,7 +208,7 @@ class Engine:
             return await self.run(await self._plan(goal, schema), inputs=inputs, run_id=run_id)
         try:
             async with anyio.create_task_group() as tasks:
-                early = Early(self, run_id, inputs, tasks)
+                early = Early(self._alone(), run_id, inputs, tasks)
                 plan = await self._plan(goal, schema, early.begin)
                 run = await self._run_after(early, plan, inputs, run_id)
                 tasks.cancel_scope.cancel()
@@ -546,6 +546,13 @@ class Engine:
         other = copy.copy(self)
         other.registry = Registry(*self.registry, *tools)
         other._passed = None
+        return other
+
+    def _alone(self) -> Engine:
+        """This engine for a call by itself: if that fails, it is the plan it is made for that may be mended."""
+        other = copy.copy(self)
+        other._react = None
+        other._host = self._host._replace(planner=None, model=None)
         return other
 
     def told(

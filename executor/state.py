@@ -319,6 +319,7 @@ class Active:
         "path",
         "started",
         "tool",
+        "unheard",
         "unsure",
     )
 
@@ -347,6 +348,8 @@ class Active:
         """Whether any attempt of it has begun."""
         self.admitted = False
         self.answers: dict[str, dict[str, Any]] = {}
+        self.unheard = False
+        """Whether a person wrote this call, and the hook before calls has not heard of it."""
         self.unsure = False
         """Whether an attempt ended so that nobody knows whether it had an effect."""
 

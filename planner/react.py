@@ -25,7 +25,7 @@ from .answers import AnswerUnreadable, read_value
 from .models.chat import ChatModel
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
 from .models.window import Window
-from .requests import for_model
+from .requests import for_model, plain_sentence
 
 __all__ = [
     "LAST_ROUND",
@@ -142,10 +142,13 @@ def compact(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def told_failure(failure: Failure) -> dict[str, Json]:
-    """A failure for a model: our words, and apart from them those of a stranger's tool."""
-    told = for_model(failure)
-    if failure.untrusted:
+def told_failure(failure: Failure, *, joined: bool = False) -> dict[str, Json]:
+    """A failure for a model: our words, and apart from them those of a stranger's tool.
+
+    What we wrote ourselves stands there too where it may quote data: results were `joined` into the call, or are quoted.
+    """
+    told = for_model(failure, joined=joined)
+    if joined or failure.untrusted or plain_sentence(failure):
         told["tool_says"] = failure.message
     return told
 

@@ -669,3 +669,21 @@ async def test_an_edit_goes_through_to_the_sub_plan() -> None:
         await desk.answer(run, x=edit("refund", to="ada", amount=5))
     end = await desk.answer(run, x=edit(to="ada", amount=3))
     assert (end.state, sorted(made)) == ("done", [("credit", ("x", 1)), ("pay", ("ada", 3))])
+
+
+@pytest.mark.parametrize(
+    ("said", "done", "code"),
+    [
+        (None, [("pay", ("bob", 4))], ""),
+        ("not bob", [], "refused_by_hook"),
+        ({"to": "eve", "amount": 4}, [], "refused_by_hook"),
+        (5, [], "policy_unavailable"),
+    ],
+)
+async def test_the_hook_before_a_call_hears_of_an_edit_too(said: Any, done: list[Any], code: str) -> None:
+    """It may refuse what a person wrote; it may not make a third call of it, which nobody has seen."""
+    desk = Desk(before_call=lambda attempt: said if attempt.args["to"] == "bob" else None)
+    end = await desk.answer(await desk.run(ONE), a=edit(to="bob", amount=4))
+    assert (made, [failure.code for _, failure in end.failures]) == (done, [code] if code else [])
+    again = run_of(replay(State(TOOLS), map(decode, map(encode, desk.events(end)))))
+    assert again.to_json() == end.to_json()
