@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -63,11 +64,12 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "140")
     registry = load_registry("letters.py")
-    for run, asked, answers in (
+    talks: list[tuple[str, str, list[Any]]] = [
         ("done", "What is new?", [call("find", q="a"), "All is well.\nReally."]),
         ("waits", "Write to ada", [call("send", to="ada")]),
         ("fails", "Find bad", [call("find", q="bad"), call("find", q="bad"), "I do not know"]),
-    ):
+    ]
+    for run, asked, answers in talks:
         agent = create_agent(ScriptedModel(answers), registry, journal="runs.db")
         agent.invoke(asked, run_id=run)
         agent.engine.journal.close()  # type: ignore[attr-defined]
@@ -179,7 +181,8 @@ def test_the_live_view_counts_rounds_and_names_open_calls() -> None:
             raise ToolFailure("no", code="not_found")
         return q
 
-    journal, wanted = MemoryJournal(), [call("find", q="a"), call("find", q="bad"), "done"]
+    journal = MemoryJournal()
+    wanted: list[Any] = [call("find", q="a"), call("find", q="bad"), "done"]
     run = create_agent(ScriptedModel(wanted), [find], journal=journal).invoke([HumanMessage("go")])
     progress, seen = Progress(), []
     for event in journal.events(run.id):
