@@ -300,20 +300,25 @@ def _told(dialogue: Dialogue) -> None:
 
 
 def _gave(
-    call: ToolCall | InvalidToolCall, node: Node | None, known: Failure | Part | None
+    call: ToolCall | InvalidToolCall,
+    node: Node | None,
+    known: Failure | Part | None,
+    *,
+    ended: bool = True,
 ) -> tuple[str, Failure | None, bool]:
     """What the model hears of a call, the failure if it is one, and whether it is only the beginning."""
     if isinstance(known, Part):
         return result_text(known.value)[0], None, False
     if node is None or node.outcome is not Outcome.OK:
-        said = known or (node.failure if node is not None else None) or _cut_short()
+        said = known or (node.failure if node is not None else None) or _cut_short(ended)
         return failure_text(said), said, False
     text, cut = result_text(node.value, call.id)
     return text, None, cut
 
 
-def _cut_short() -> Failure:
-    return Failure(Kind.TIMEOUT, "not_made", "the run ended before this call was answered")
+def _cut_short(ended: bool) -> Failure:
+    said = "the run ended before this call was answered" if ended else "this call is not answered yet"
+    return Failure(Kind.TIMEOUT, "not_made", said)
 
 
 def _thing(call: ToolCall | InvalidToolCall, failure: Failure) -> str:
@@ -323,12 +328,12 @@ def _thing(call: ToolCall | InvalidToolCall, failure: Failure) -> str:
     return f"{call.name} {digest(dict(call.args))}"
 
 
-def unanswered(dialogue: Dialogue) -> list[ToolMessage]:
+def unanswered(dialogue: Dialogue, *, ended: bool) -> list[ToolMessage]:
     """Answers to the calls under way, for a history that ends here: what is known of each so far."""
     messages = []
     for call, id_, known in dialogue.asked:
         node = dialogue.frame.nodes[id_] if id_ is not None and dialogue.frame is not None else None
-        text, failed, _ = _gave(call, node, known)
+        text, failed, _ = _gave(call, node, known, ended=ended)
         messages.append(ToolMessage(text, call.id, name=call.name, failed=failed is not None))
     return messages
 
