@@ -7,7 +7,7 @@ After a failed append nothing more can be appended, so nothing new is started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from ..policies.errors import JournalError, NotApproved, UnknownRun
@@ -54,6 +54,9 @@ class Journal(Protocol):
 
     def events(self, run: str) -> Iterator[Event]:
         """All events of a run, in order. Raises `UnknownRun`."""
+
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order: a quick look, for which the chain is not followed. Raises `UnknownRun`."""
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first."""
@@ -149,6 +152,10 @@ class MemoryJournal:
     def events(self, run: str) -> Iterator[Event]:
         """All events of a run, in order."""
         return iter(list(self._known(run)))
+
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order."""
+        return (event for event in list(self._known(run)) if type(event) in kinds)
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first."""

@@ -22,7 +22,7 @@ from ..policies.secrets import Secret
 from ..registry.names import resolve_name
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .events import CallSettled, DecisionAsked, Event, Outcome, Path, RunClosed, path_text
+from .events import CallSettled, DecisionAsked, DecisionMade, Event, Outcome, Path, RunClosed, path_text
 from .program import Block, Code, Program
 
 __all__ = [
@@ -531,6 +531,8 @@ class State:
         self.open: dict[Hashable, Command] = {}
         self.given: list[Command] = []
         self.decisions: dict[str, DecisionAsked] = {}
+        self.answered: dict[str, DecisionMade] = {}
+        """Answers that were given while the run waits; it takes them in when it is resumed."""
         self.asked: set[str] = set()
         """The ids of all questions so far."""
         self.rejected: dict[tuple[str, str], Rejection] = {}
