@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import sys
 from typing import Any
 
 from foreplan import (
@@ -93,6 +95,7 @@ def main() -> int:
     given = parser.parse_args()
     model: Any = ScriptedModel(SCRIPT)
     if given.model:
+        sys.path.insert(0, os.getcwd())
         module, _, name = given.model.partition(":")
         model = getattr(importlib.import_module(module), name or "model")
 
