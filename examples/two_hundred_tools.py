@@ -80,7 +80,7 @@ def wants(name: str, **args: str) -> AIMessage:
     return AIMessage("", finish_reason="tool_calls", tool_calls=(ToolCall("", name, args),))
 
 
-SCRIPT = [
+SCRIPT: list[Any] = [
     wants("orders.list", customer="ada"),
     wants("orders.cancel", id="A-9"),
     wants("returns.create", for_id="A-9", reason="the customer does not want it"),
