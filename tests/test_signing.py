@@ -194,5 +194,5 @@ def test_an_approval_of_earlier_days_is_read(make: Callable[..., Signer]) -> Non
 
 def test_what_verifies_nothing_is_no_approver() -> None:
     """At once, not at the first run."""
-    with pytest.raises(BadInput, match="an approver is a Verifier, such as HmacSigner.key., not str"):
+    with pytest.raises(BadInput, match=r"an approver is a Verifier, such as .* not str"):
         Engine([pay], approvers=["ada"])  # type: ignore[list-item]
