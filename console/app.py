@@ -73,6 +73,14 @@ Planner = Annotated[
         help="Who writes and mends plans: module:attribute or file.py:attribute, `planner` without the attribute.",
     ),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODULE:NAME",
+        help="Who answers in a dialogue, or goes on where a plan does not: module:attribute or file.py:attribute, `model` without the attribute.",
+    ),
+]
 NeededPlanner = Annotated[
     str,
     typer.Option(
@@ -372,6 +380,7 @@ def _run(
     key: SigningKey = None,
     journal: Journal = None,
     planner: Planner = None,
+    model: Model = None,
     full: Full = False,
     policies: PolicyFile = None,
     principal: Who = None,
@@ -386,7 +395,15 @@ def _run(
     With a planner, steps that fail are planned anew. Ctrl-C pauses the run; with a journal it can be resumed.
     """
     setting = Setting(
-        tools, planner, policies, principal, tuple(permission), journal, authorize, tuple(approver_key)
+        tools,
+        planner,
+        policies,
+        principal,
+        tuple(permission),
+        journal,
+        authorize,
+        model,
+        tuple(approver_key),
     )
     given = Given(inputs, tuple(set))
     consent = Consent(approval, approve, yes, by, scope, key=key)
@@ -405,6 +422,7 @@ def _resume(
     by: By = None,
     reason: Reason = "",
     planner: Planner = None,
+    model: Model = None,
     full: Full = False,
     policies: PolicyFile = None,
     principal: Who = None,
@@ -418,7 +436,7 @@ def _resume(
 
     One that was interrupted, or waits for a person. What is settled is not done again.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize)
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full),

@@ -48,7 +48,7 @@ from .given import (
 )
 from .lines import line, plain, short_digest
 from .live import View
-from .loading import load_authorize, load_planner, load_registry, place_in
+from .loading import load_authorize, load_model, load_planner, load_registry, place_in
 from .screen import Code, Failed, Faulty, Interrupted, Screen
 from .waiting import wait_for
 
@@ -83,6 +83,7 @@ class Setting:
     permissions: tuple[str, ...] = ()
     journal: str | None = None
     authorize: str | None = None
+    model: str | None = None
     approver_keys: tuple[str, ...] = ()
 
     def loaded(self) -> dict[str, Any]:
@@ -93,6 +94,7 @@ class Setting:
             "policies": read_policies(self.policies),
             "principal": read_principal(self.principal, self.permissions),
             "authorize": load_authorize(self.authorize) if self.authorize is not None else None,
+            "react": load_model(self.model) if self.model is not None else None,
             "approvers": read_approvers(self.approver_keys),
         }
 
@@ -105,7 +107,7 @@ class Setting:
         options: list[tuple[str, str | None]] = [("--tools", self.tools)]
         if name == "resume":
             options += [("--planner", self.planner), ("--journal", self.journal)]
-            options += [("--authorize", self.authorize)]
+            options += [("--authorize", self.authorize), ("--model", self.model)]
         # A run that goes on keeps the rules that it was opened with, but what roles permit is asked anew.
         options += [("--policies", self.policies)]
         options += [("--principal", self.principal), *(("--permission", p) for p in self.permissions)]
@@ -538,7 +540,8 @@ def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full
     else:
         screen.document(found.to_json())
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
-        _advise(screen, Setting(tools="MODULE:NAME", journal=journal), found)
+        model = "MODULE:NAME" if found.messages else None
+        _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
     return Code.DONE
 
 

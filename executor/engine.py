@@ -757,6 +757,11 @@ class Engine:
         state = replay(State(known), events)
         if state.closed is not None:
             raise _is_closed(run_id, state.closed)
+        if state.dialogue is not None and self._react is None:
+            raise BadInput(
+                f"run {run_id!r} goes on with a model, and this engine has none; "
+                "give one: Engine(tools, react=React(model))"
+            )
         return state
 
     def _runtime(self, state: State, log: Log) -> Runtime:
