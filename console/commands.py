@@ -28,6 +28,7 @@ from ..planner.reviewing import Review, diff
 from ..planner.sarif import report_to_sarif
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
 from ..policies.policies import Policies
+from ..policies.signing import read_signer
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -36,6 +37,7 @@ from .asking import Desk, login_name, yes_or_no
 from .files import write_file
 from .given import (
     read_answers,
+    read_approvers,
     read_duration,
     read_given_approval,
     read_given_plan,
@@ -82,6 +84,7 @@ class Setting:
     journal: str | None = None
     authorize: str | None = None
     model: str | None = None
+    approver_keys: tuple[str, ...] = ()
 
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
@@ -92,6 +95,7 @@ class Setting:
             "principal": read_principal(self.principal, self.permissions),
             "authorize": load_authorize(self.authorize) if self.authorize is not None else None,
             "react": load_model(self.model) if self.model is not None else None,
+            "approvers": read_approvers(self.approver_keys),
         }
 
     def engine(self) -> Engine:
@@ -133,11 +137,14 @@ class Consent:
     by: str | None = None
     scope: str = "none"
     expires_in: str | None = None
+    key: str | None = None
 
     def approved(self, engine: Engine, plan: Plan, inputs: dict[str, Any] | None) -> Approval:
         """The approval of what was shown."""
         by, lasts = self.by or login_name(), read_duration(self.expires_in)
-        return engine.approve(plan, inputs=inputs, by=by, scope=_scope(self.scope), expires_in=lasts)
+        signer = read_signer(self.key, by) if self.key is not None else None
+        scope = _scope(self.scope)
+        return engine.approve(plan, inputs=inputs, by=by, scope=scope, expires_in=lasts, signer=signer)
 
 
 # ---------------------------------------------------------------------------------------------- before a run
