@@ -104,7 +104,7 @@ def test_a_misspelt_kind_is_an_error() -> None:
     """A rule is checked when it is made, not when something fails."""
     with pytest.raises(ValueError, match="netwrok"):
         Rule("netwrok", "x")
-    with pytest.raises(BadInput, match="'netwrok'; it must be .* 'network'"):
+    with pytest.raises(BadInput, match=r"'netwrok'; it must be .* 'network'"):
         Policies(failures={"bank.Down": ("netwrok", "x")})  # type: ignore[dict-item]
 
 
