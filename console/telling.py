@@ -504,7 +504,7 @@ def _told_of_model(event: e.ModelAnswered) -> str:
     """An answer in a dialogue: its words and its calls."""
     if event.said is None:
         return f"the model failed: {event.failure.message if event.failure else 'no answer'}"
-    said = [event.said["content"]] if event.message["content"] else []
+    said = [event.said["content"]] if event.said["content"] else []
     said += [_call_text(call["name"], call["args"]) for call in event.said.get("tool_calls", ())]
     said += [f"{call['name']}: {call['error']}" for call in event.said.get("invalid_calls", ())]
     return f"the model: {'; '.join(said)}"
