@@ -35,7 +35,11 @@ async def hear(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """The model's answer in this round, as the fields of ModelAnswered. Raises what the model raises."""
-    offered = [] if dialogue.last else tool_specs(tools[name] for name in dialogue.offered)
+    offered = (
+        []
+        if dialogue.last
+        else tool_specs((tools[name] for name in dialogue.offered), reads=bool(dialogue.large))
+    )
     options = {"tools": offered or None, "response_format": dialogue.response_format}
     messages = heard_in(dialogue) if window is None else await window.fit(heard_in(dialogue))
     if listener is None:
