@@ -379,7 +379,8 @@ class ToolHands:
             plain = to_plain(value)
         except Unserialisable as error:
             return _ended(
-                call, _bad_result("unserialisable_result", f"the result of {tool.name!r} is no JSON: {error}")
+                call,
+                _bad_result("unserialisable_result", f"the result of {tool.name!r} is no JSON", str(error)),
             )
         most = self._policies.limits.result_bytes
         if _may_exceed(plain, most) and size_of(plain) > most:
@@ -388,7 +389,7 @@ class ToolHands:
             )
         wrong = _not_as_declared(call, plain)
         if wrong:
-            return _ended(call, _bad_result("invalid_result", wrong))
+            return _ended(call, _bad_result("invalid_result", *wrong))
         if tool.soft_failure is not None:
             failure = _soft_failure(call, plain)
             if failure is not None:
@@ -449,15 +450,15 @@ def _plain_details(details: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return plain
 
 
-def _not_as_declared(call: Call, result: Any) -> str:
-    """What is wrong with a result by the tool's own schema and by the one in the arguments; "" if nothing is."""
+def _not_as_declared(call: Call, result: Any) -> tuple[str, str] | None:
+    """What is wrong with a result by the tool's own schema and by the one in the arguments, and where; None if nothing is."""
     tool = call.tool
     for schema, says in ((tool.output, "declared"), (_asked_for(call), "asked for")):
         problems = [] if schema is None or schema.accepts(result) else schema.problems(result)
         if problems:
             said = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
-            return f"the result of {tool.name!r} is not as {says}: {said}"
-    return ""
+            return f"the result of {tool.name!r} is not as {says}", said
+    return None
 
 
 def _asked_for(call: Call) -> Schema | None:
@@ -481,8 +482,10 @@ def _timed_out(call: Call, *, still_running: bool) -> Failure:
     return Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.MAYBE, details=details)
 
 
-def _bad_result(code: str, message: str) -> Failure:
-    return Failure(Kind.BUSINESS, code, message, happened=Happened.YES)
+def _bad_result(code: str, plain: str, quoting: str = "") -> Failure:
+    """A result that cannot be used. What quotes it stands apart from the sentence that a model may be told as ours."""
+    message, details = (f"{plain}: {quoting}", {"plain": plain}) if quoting else (plain, None)
+    return Failure(Kind.BUSINESS, code, message, happened=Happened.YES, details=details)
 
 
 def _soft_failure(call: Call, result: Any) -> Failure | None:
@@ -492,8 +495,8 @@ def _soft_failure(call: Call, result: Any) -> Failure | None:
     try:
         said = expression.evaluate({"result": result})
     except EvaluationError as error:
-        message = f"the soft-failure rule of {call.tool.name!r} does not resolve: {error}"
-        return _bad_result("soft_failure_rule", message)
+        plain = f"the soft-failure rule of {call.tool.name!r} does not resolve"
+        return _bad_result("soft_failure_rule", plain, str(error))
     if said is None or said is False or said == "":
         return None
     message = said if isinstance(said, str) else f"{call.tool.name!r} answered with an error"

@@ -16,7 +16,7 @@ from ..planner.findings import Finding
 from ..planner.patches import PatchDoesNotFit, apply_patch
 from ..planner.plan import Patch, Plan
 from ..planner.react import compact, shown, told_failure
-from ..planner.requests import ReplanRequest, StepFailure, StepOutcome
+from ..planner.requests import ReplanRequest, StepFailure, StepOutcome, reading
 from ..planner.reviewing import diff
 from ..planner.shapes import shape_of, words_of
 from ..policies.canonical import digest
@@ -45,8 +45,8 @@ _ITEMS = 50
 
 def consider_replan(state: State) -> bool:
     """At rest: ask for a patch if something failed that one could mend. True where something was asked."""
-    if not state.planner or state.gave_up or not _troubled(state):
-        return False
+    if not state.planner or state.gave_up or state.patch is not None or not _troubled(state):
+        return False  # a patch may wait for a person
     if state.replans >= state.policies.max_replans:
         state.gave_up = f"all {state.replans} re-plans are used up" if state.replans else ""
         return False
@@ -87,14 +87,21 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
 def so_far(state: State) -> str:
     """What a model is told that takes over from a plan: the goal, the results so far, what failed."""
     results = {id_: shown(node.value) for id_, node in state.nodes.items() if node.outcome is Outcome.OK}
+    quoting = reading(state.plan)
     failures = [
-        {"step": failure.step, "tool": failure.tool, "args": failure.args, **told_failure(failure.failure)}
+        _told_whole(failure, failure.step in quoting)
         for node in _troubled(state)
         for failure in _failures(node)
     ]
     unsettled = [id_ for id_, node in state.nodes.items() if node.outcome is Outcome.BLOCKED]
     told = {"results": results, "failures": failures[:_ITEMS], "not_done": unsettled}
     return f"Goal: {state.plan.goal}\nA plan for it ran as far as it could. Results, failures and what was not done:\n{compact(told)}"
+
+
+def _told_whole(failed: StepFailure, joined: bool) -> dict[str, Any]:
+    """A failure with the arguments as they were; what may quote results stands apart from our words."""
+    told = told_failure(failed.failure, joined=joined)
+    return {"step": failed.step, "tool": failed.tool, "args": failed.args, **told}
 
 
 def _not_again(state: State) -> Iterator[dict[str, Any]]:

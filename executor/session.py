@@ -20,7 +20,8 @@ from ..planner.approvals import Approval
 from ..planner.models.history import Messages, spoken
 from ..planner.models.messages import AIMessage, HumanMessage, Message
 from ..planner.plan import Plan
-from ..planner.react import compact, shown
+from ..planner.react import compact, shown, told_failure
+from ..planner.requests import EARLIER
 from ..planner.shapes import shape_of, words_of
 from ..policies.errors import BadInput, UnknownRun
 from ..policies.expressions import EvaluationError, ExpressionError, parse
@@ -43,6 +44,9 @@ _TAKES = {
     },
     "required": ["turn"],
 }
+
+
+_FAILURES = 20
 
 
 class Session:
@@ -79,7 +83,7 @@ class Session:
 
     async def plan(self, goal: str) -> Plan:
         """A checked plan for a goal that may speak of earlier results."""
-        inputs = {"type": "object", "properties": {"earlier": self._shapes()}, "required": ["earlier"]}
+        inputs = {"type": "object", "properties": {EARLIER: self._shapes()}, "required": [EARLIER]}
         return await self._engine.plan(goal, inputs=inputs if self.results else None)
 
     async def run(self, plan: Plan, *, approval: Approval | None = None) -> Run:
@@ -90,8 +94,8 @@ class Session:
 
     def inputs_of(self, plan: Plan) -> dict[str, Any]:
         """What a plan of this session is run with, and approved for."""
-        wants = plan.inputs is not None and "earlier" in plan.inputs.get("properties", {})
-        return {"earlier": self.results} if wants else {}
+        wants = plan.inputs is not None and EARLIER in plan.inputs.get("properties", {})
+        return {EARLIER: self.results} if wants else {}
 
     def _next(self) -> str:
         """The id of the next turn. Raises `BadInput` while the last one is not at its end."""
@@ -163,5 +167,15 @@ def _said(number: int, run: Run) -> Iterator[Message]:
     if run.plan is None:
         return
     yield HumanMessage(run.plan.goal or "(a plan without a goal)", id=f"t{number}.goal")
-    told = {"turn": f"t{number}", "state": run.state, "message": run.message, "result": shown(run.output)}
-    yield AIMessage(compact(told), id=f"t{number}.end")
+    yield AIMessage(compact(_end_of(number, run)), id=f"t{number}.end")
+
+
+def _end_of(number: int, run: Run) -> dict[str, Any]:
+    """How a turn with a plan ended. Its message may quote what a tool said, so failures are told one by one instead."""
+    told: dict[str, Any] = {"turn": f"t{number}", "state": run.state}
+    if run.failures:
+        several = run.failures[:_FAILURES]
+        told["failures"] = [{"step": step, **told_failure(failure, joined=True)} for step, failure in several]
+    else:
+        told["message"] = run.message
+    return told | {"result": shown(run.output)}

@@ -4,7 +4,8 @@ A plan is made before any tool has run, so nothing a tool says can be in a `Plan
 run, and text that a tool wrote may hold instructions. What `to_json()` gives is what a model may read:
 
     failure      kind, code, status, step, item, attempts; its text only if we or a trusted tool wrote it
-                 and no result of a step went into the call (its text could quote that result)
+                 and no result of a step went into the call (its text could quote that result); where our text quotes
+                 data, `details.plain` is the sentence without them
     arguments    as the plan writes them (`{$: "rows[0].id"}`), not the values they became
     results      shapes (see `shapes.py`)
 
@@ -29,15 +30,21 @@ from .previews import preview
 from .shapes import words_in, words_of
 
 __all__ = [
+    "EARLIER",
     "PlanRequest",
     "Proposal",
     "ReplanRequest",
     "StepFailure",
     "StepOutcome",
     "for_model",
+    "plain_sentence",
+    "reading",
 ]
 
 Json: TypeAlias = Any
+
+EARLIER = "earlier"
+"""The input by which a plan gets the results of earlier turns: what tools gave, unlike other inputs."""
 
 _FAILURES = 40
 """So many different failures are told; ten thousand items that fail alike are one."""
@@ -140,12 +147,12 @@ class ReplanRequest:
 
     def to_json(self) -> dict[str, Any]:
         """What a planner may see, as plain JSON, bounded however many items failed."""
-        reading = _reading(self.plan)
+        quoting = reading(self.plan)
         return {
             "goal": self.goal,
             "plan": self.plan.to_json(),
             "outcomes": {o.step: self._outcome(o) for o in self.outcomes},
-            "failures": list(_gathered(self._failure(failure, reading) for failure in self.failures)),
+            "failures": list(_gathered(self._failure(failure, quoting) for failure in self.failures)),
             "unsettled": list(self.unsettled),
             "not_again": _once(self._call(call) for call in self.not_again),
             "remaining": dict(self.remaining),
@@ -161,7 +168,7 @@ class ReplanRequest:
             told["preview"] = preview(outcome.preview, self.preview_bytes, whole=outcome.step)
         return {key: value for key, value in told.items() if value is not None}
 
-    def _failure(self, failed: StepFailure, reading: set[str]) -> dict[str, Any]:
+    def _failure(self, failed: StepFailure, quoting: Collection[str]) -> dict[str, Any]:
         step = next((step for step in self.plan.every_step if step.id == failed.step), None)
         told: dict[str, Any] = {"step": failed.step, "path": list(failed.path)}
         if failed.tool:
@@ -169,22 +176,14 @@ class ReplanRequest:
             written = step.args if step is not None else None
             told["args"] = self._shown(failed.args) if self.show_tool_text else written
         told["attempts"] = failed.attempts
-        joined = step is None or step.id in reading
-        failure = failed.failure._replace(untrusted=True) if joined else failed.failure
-        told |= for_model(failure, show_tool_text=self.show_tool_text)
+        joined = step is None or step.id in quoting
+        told |= for_model(failed.failure, show_tool_text=self.show_tool_text, joined=joined)
         if "details" in told:
             told["details"] = self._shown(told["details"])
-        return (
-            told
-            if self.show_tool_text or not joined or failed.failure.untrusted
-            else told | self._ours(failed)
-        )
-
-    def _ours(self, failed: StepFailure) -> dict[str, Any]:
-        """What the engine's own failure says besides the data it met: `details.plain` is its sentence without them."""
-        plain = (failed.failure.details or {}).get("plain")
-        places = self._places(failed)
-        return ({"message": plain} if isinstance(plain, str) else {}) | ({"places": places} if places else {})
+        if joined and not (self.show_tool_text or failed.failure.untrusted):
+            places = self._places(failed)
+            told |= {"places": places} if places else {}
+        return told
 
     def _places(self, failed: StepFailure) -> list[dict[str, str]]:
         """Where arguments break the tool's schema, as far as the pointers are words that the planner knows."""
@@ -222,22 +221,25 @@ class Proposal(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def for_model(failure: Failure, *, show_tool_text: bool = False) -> dict[str, Any]:
+def for_model(failure: Failure, *, show_tool_text: bool = False, joined: bool = False) -> dict[str, Any]:
     """A failure as a model is told it: `ok`, `error_type`, `code`, `retryable`, `message`, `hint`.
 
     `retryable` means that another call of this tool may succeed, corrected or later. Text of an untrusted tool is left
-    out without `show_tool_text`, and a sentence of ours by kind stands for it. `happened` and `status` are there where
-    they say something; the class of the exception never is.
+    out without `show_tool_text`, and a sentence of ours by kind stands for it; so is what we wrote ourselves where
+    results were `joined` into the call, or where it quotes one. `happened` and `status` are there where they say
+    something; the class of the exception never is.
     """
-    message, hint = _WITHHELD[failure.kind]
+    plain = plain_sentence(failure)
+    withheld, hint = _WITHHELD[failure.kind]
+    failure = failure._replace(untrusted=failure.untrusted or joined)
     told: dict[str, Any] = {
         "ok": False,
         "error_type": failure.kind.value,
         "code": shown_code(failure, show_tool_text),
     }
     told["retryable"] = _may_succeed(failure)
-    shown = show_tool_text or not failure.untrusted
-    told["message"] = failure.message if shown else message
+    shown = show_tool_text or not (failure.untrusted or plain)
+    told["message"] = failure.message if shown else plain or withheld
     told["hint"] = failure.hint if shown and failure.hint else hint
     if failure.happened is not Happened.NO:
         told["happened"] = failure.happened.value
@@ -246,6 +248,12 @@ def for_model(failure: Failure, *, show_tool_text: bool = False) -> dict[str, An
     if shown and failure.details:
         told["details"] = dict(failure.details)
     return told
+
+
+def plain_sentence(failure: Failure) -> str:
+    """Our own sentence without the data that the message quotes; "" where a tool wrote the failure, or nothing is quoted."""
+    plain = None if failure.untrusted else (failure.details or {}).get("plain")
+    return plain if isinstance(plain, str) else ""
 
 
 def shown_code(failure: Failure, show_tool_text: bool = False) -> str:
@@ -260,12 +268,14 @@ def _is_known(pointer: str, known: Collection[str]) -> bool:
     return all(part.isdecimal() or part in known for part in split_pointer(pointer))
 
 
-def _reading(plan: Plan) -> set[str]:
+def reading(plan: Plan) -> frozenset[str]:
     """The steps into which the result of a step goes, so that their failure may quote it.
 
     A step that repeats with `next` reads its own results. What is inside a group reads what the list of the group does.
     """
     ids = {step.id for step in plan.every_step}
+    if EARLIER in (plan.inputs or {}).get("properties", {}):
+        ids.add("inputs")
     found: set[str] = set()
     waiting = [(step, False) for step in plan.steps]
     while waiting:
@@ -274,7 +284,7 @@ def _reading(plan: Plan) -> set[str]:
         if reads:
             found.add(step.id)
         waiting += [(inner, around or _reads(step, ids, ("each", "when"))) for inner in step.steps or ()]
-    return found
+    return frozenset(found)
 
 
 _READ = ("args", "value", "output", "each", "when", "until", "next")
