@@ -232,7 +232,9 @@ class SqliteFile:
         deadline = time.monotonic() + min(self.patience, _MAKING)
         while not (made or found.st_size):
             if time.monotonic() > deadline:
-                raise JournalError(f"{self.path} is an empty file and no journal; remove it, or name another file")
+                raise JournalError(
+                    f"{self.path} is an empty file and no journal; remove it, or name another file"
+                )
             time.sleep(0.005)
             found = self._look()
         return found

@@ -202,7 +202,9 @@ class SqliteJournal:
         """Take the run's lock, as long as its log is open; who has it knows that nothing of the run is on its way."""
         self._check_open()
         if self._file.reading:
-            raise JournalError(f"the journal {self.path} was opened for reading; open it without reading=True")
+            raise JournalError(
+                f"the journal {self.path} was opened for reading; open it without reading=True"
+            )
         lock = self._locks.take(f"run {run}")
         if lock is None:
             raise JournalError(
