@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from ..policies.errors import JournalError, NotApproved, UnknownRun
-from ..policies.text import did_you_mean
+from ..policies.text import did_you_mean, shorten
 from .events import Event, PlanAccepted, RunClosed, RunOpened, RunPaused, RunResumed, RunState
 
 __all__ = ["Journal", "Log", "MemoryJournal", "RunLine", "at_rest", "run_line", "spent", "unknown"]
@@ -72,6 +72,7 @@ def run_line(run: str, events: list[Event], since: RunLine | None = None) -> Run
         match event:
             case RunOpened():
                 opened_at = event.at
+                goal = _question(event)
             case PlanAccepted():
                 goal = event.plan.goal
             case RunPaused():
@@ -88,6 +89,13 @@ def run_line(run: str, events: list[Event], since: RunLine | None = None) -> Run
 def at_rest(line: RunLine) -> RunLine:
     """What the list says of a run that nobody drives: it does not run, whatever its last event was."""
     return line._replace(state="waiting", reason="interrupted") if line.state == "running" else line
+
+
+def _question(opened: RunOpened) -> str:
+    """What is asked in a dialogue: in place of a goal, the last that a person said."""
+    messages = opened.agent["messages"] if opened.agent is not None else ()
+    said = [message["content"] for message in messages if message["role"] == "user"]
+    return shorten(said[-1], 500) if said else ""
 
 
 def spent(approval: str, by: str) -> NotApproved:
