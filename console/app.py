@@ -166,6 +166,22 @@ ApprovalFile = Annotated[
     str | None,
     typer.Option("--approval", metavar="FILE", help="The approval, as `foreplan approve` wrote it."),
 ]
+SigningKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="Sign the approval with this key: a private Ed25519 key (PEM), or 32 bytes and more for HMAC.",
+    ),
+]
+ApproverKey = Annotated[
+    list[str],
+    typer.Option(
+        "--approver-key",
+        metavar="[NAME=]FILE",
+        help="Whose signature makes an approval one: a public Ed25519 key (PEM) or one for HMAC; may be repeated.",
+    ),
+]
 Ask = Annotated[bool, typer.Option("--approve", help="Show what the plan does, ask for a yes, and run it.")]
 Decide = Annotated[
     list[str],
@@ -323,6 +339,7 @@ def _approve(
     by: By = None,
     scope: ScopeWord = "none",
     expires_in: ExpiresIn = None,
+    key: SigningKey = None,
     output: Output = None,
     yes: Yes = False,
     inputs: Inputs = None,
@@ -341,7 +358,7 @@ def _approve(
     """
     setting = Setting(tools, None, policies, principal, tuple(permission))
     given = Given(inputs, tuple(set))
-    consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in)
+    consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in, key=key)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.approve(s, setting, given, consent, plan, output=output, full=full),
@@ -355,10 +372,12 @@ def _run(
     inputs: Inputs = None,
     set: Set = _MANY,
     approval: ApprovalFile = None,
+    approver_key: ApproverKey = _MANY,
     approve: Ask = False,
     yes: Yes = False,
     by: By = None,
     scope: ScopeWord = "none",
+    key: SigningKey = None,
     journal: Journal = None,
     planner: Planner = None,
     model: Model = None,
@@ -375,9 +394,19 @@ def _run(
 
     With a planner, steps that fail are planned anew. Ctrl-C pauses the run; with a journal it can be resumed.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    setting = Setting(
+        tools,
+        planner,
+        policies,
+        principal,
+        tuple(permission),
+        journal,
+        authorize,
+        model,
+        tuple(approver_key),
+    )
     given = Given(inputs, tuple(set))
-    consent = Consent(approval, approve, yes, by, scope)
+    consent = Consent(approval, approve, yes, by, scope, key=key)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.run(s, setting, given, consent, plan, full=full),

@@ -28,6 +28,7 @@ from ..planner.reviewing import Review, diff
 from ..planner.sarif import report_to_sarif
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
 from ..policies.policies import Policies
+from ..policies.signing import read_signer
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -36,6 +37,7 @@ from .asking import Desk, login_name, yes_or_no
 from .files import write_file
 from .given import (
     read_answers,
+    read_approvers,
     read_duration,
     read_given_approval,
     read_given_plan,
@@ -82,6 +84,7 @@ class Setting:
     journal: str | None = None
     authorize: str | None = None
     model: str | None = None
+    approver_keys: tuple[str, ...] = ()
 
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
@@ -92,6 +95,7 @@ class Setting:
             "principal": read_principal(self.principal, self.permissions),
             "authorize": load_authorize(self.authorize) if self.authorize is not None else None,
             "react": load_model(self.model) if self.model is not None else None,
+            "approvers": read_approvers(self.approver_keys),
         }
 
     def engine(self) -> Engine:
@@ -133,11 +137,14 @@ class Consent:
     by: str | None = None
     scope: str = "none"
     expires_in: str | None = None
+    key: str | None = None
 
     def approved(self, engine: Engine, plan: Plan, inputs: dict[str, Any] | None) -> Approval:
         """The approval of what was shown."""
         by, lasts = self.by or login_name(), read_duration(self.expires_in)
-        return engine.approve(plan, inputs=inputs, by=by, scope=_scope(self.scope), expires_in=lasts)
+        signer = read_signer(self.key, by) if self.key is not None else None
+        scope = _scope(self.scope)
+        return engine.approve(plan, inputs=inputs, by=by, scope=scope, expires_in=lasts, signer=signer)
 
 
 # ---------------------------------------------------------------------------------------------- before a run
@@ -365,15 +372,16 @@ def _run_in(stored: SqliteJournal, word: str) -> str:
 class _Journal:
     """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
 
-    def __init__(self, path: str | None, *, existing: bool = False) -> None:
+    def __init__(self, path: str | None, *, existing: bool = False, reading: bool = False) -> None:
         self._path = path
         self._existing = existing
+        self._reading = reading
         self._journal: SqliteJournal | None = None
 
     def __enter__(self) -> SqliteJournal | None:
         if self._path is not None:
             try:
-                self._journal = SqliteJournal(self._path, existing=self._existing)
+                self._journal = SqliteJournal(self._path, existing=self._existing, reading=self._reading)
             except JournalError as error:
                 raise BadInput(f"{error}{self._beside()}") from error
         return self._journal
@@ -393,12 +401,12 @@ class _Journal:
             return ""
 
 
-def _stored(path: str | None) -> _Journal:
+def _stored(path: str | None, *, reading: bool = False) -> _Journal:
     if path is None:
         raise BadInput(
             "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
         )
-    return _Journal(path, existing=True)
+    return _Journal(path, existing=True, reading=reading)
 
 
 def _driven(
@@ -522,7 +530,7 @@ def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
 
 def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool) -> Code:
     """A run as its journal tells it."""
-    with _stored(journal) as stored:
+    with _stored(journal, reading=True) as stored:
         assert stored is not None
         run_id = _run_in(stored, run_id)
         listed = list(stored.events(run_id))
@@ -544,7 +552,7 @@ def _took(events: list[Event]) -> float:
 
 def runs(screen: Screen, journal: str | None) -> Code:
     """The runs of a journal."""
-    with _stored(journal) as stored:
+    with _stored(journal, reading=True) as stored:
         assert stored is not None
         listed = stored.runs()
     screen.document({"runs": [found._asdict() for found in listed]})

@@ -429,7 +429,7 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
     rows: list[list[RenderableType]] = [
         [
             line(run.run, limit=NAME),
-            Text(run.state, _STATES[run.state]),
+            Text(run.reason if run.reason == "interrupted" else run.state, _STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
             _goal_line(run, known),
         ]
@@ -502,11 +502,11 @@ def _told_of_agent(event: e.RunOpened) -> str:
 
 def _told_of_model(event: e.ModelAnswered) -> str:
     """An answer in a dialogue: its words and its calls."""
-    if event.message is None:
+    if event.said is None:
         return f"the model failed: {event.failure.message if event.failure else 'no answer'}"
-    said = [event.message["content"]] if event.message["content"] else []
-    said += [_call_text(call["name"], call["args"]) for call in event.message.get("tool_calls", ())]
-    said += [f"{call['name']}: {call['error']}" for call in event.message.get("invalid_calls", ())]
+    said = [event.said["content"]] if event.said["content"] else []
+    said += [_call_text(call["name"], call["args"]) for call in event.said.get("tool_calls", ())]
+    said += [f"{call['name']}: {call['error']}" for call in event.said.get("invalid_calls", ())]
     return f"the model: {'; '.join(said)}"
 
 

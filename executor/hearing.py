@@ -46,4 +46,4 @@ async def hear(
         answer = await ask_model(model, messages, **options)
     else:
         answer = await ask_streaming(model, messages, listener, **options)
-    return {"message": to_plain(answer.to_json()), "usage": plain_usage(answer.usage)}
+    return {"said": to_plain(answer.to_json()), "usage": plain_usage(answer.usage)}

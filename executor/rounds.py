@@ -138,8 +138,8 @@ def heard(state: State, event: e.ModelAnswered) -> None:
         _model_failed(state, dialogue, event, event.failure)
         return
     dialogue.attempts = 0
-    assert event.message is not None
-    message = message_from_json(event.message)
+    assert event.said is not None
+    message = message_from_json(event.said)
     assert isinstance(message, AIMessage)
     _say(dialogue, _with_ids(message, dialogue.round))
     if "after_model" in state.hooks:

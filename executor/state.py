@@ -547,8 +547,11 @@ class State:
         self.patch: Patch | None = None
         self.answer = ""
         self.hopeless: dict[str, str] = {}
-        self.failed_before: dict[tuple[str, str, str], int] = {}
-        """Tool, digest of the arguments and code of each failure, with the number of re-plans before it came first."""
+        self.failed_before: dict[tuple[str, ...], int] = {}
+        """Tool, digest of the arguments and code of each failure, with the number of re-plans before it came first.
+
+        Of bad arguments also the lineage of the step, and the tool.
+        """
         self.gave_up = ""
         self.unplannable = False
         # the end
