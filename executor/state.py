@@ -376,6 +376,7 @@ class Dialogue:
         "done",
         "earlier",
         "failing",
+        "first",
         "frame",
         "heard_instead",
         "history",
@@ -400,6 +401,8 @@ class Dialogue:
         self.response_format: dict[str, Any] | None = spec.get("response_format")
         self.max_rounds: int = spec["max_rounds"]
         self.must_call: bool = spec.get("must_call", False)
+        self.first: str = spec.get("first", "")
+        """The tool that is to be called first; in the first round no other is offered."""
         self.earlier: int = spec.get("earlier", 0)
         self.round = 0
         self.said = 0
@@ -423,6 +426,11 @@ class Dialogue:
     def last(self) -> bool:
         """Whether this round is the last."""
         return bool(self.over) or self.round >= self.max_rounds
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that are offered in this round."""
+        return () if self.last else (self.first,) if self.first and self.round == 1 else self.offered
 
     def name_of(self, said: str) -> str:
         """The offered tool that the model means."""
