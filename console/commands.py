@@ -372,15 +372,16 @@ def _run_in(stored: SqliteJournal, word: str) -> str:
 class _Journal:
     """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
 
-    def __init__(self, path: str | None, *, existing: bool = False) -> None:
+    def __init__(self, path: str | None, *, existing: bool = False, reading: bool = False) -> None:
         self._path = path
         self._existing = existing
+        self._reading = reading
         self._journal: SqliteJournal | None = None
 
     def __enter__(self) -> SqliteJournal | None:
         if self._path is not None:
             try:
-                self._journal = SqliteJournal(self._path, existing=self._existing)
+                self._journal = SqliteJournal(self._path, existing=self._existing, reading=self._reading)
             except JournalError as error:
                 raise BadInput(f"{error}{self._beside()}") from error
         return self._journal
@@ -400,12 +401,12 @@ class _Journal:
             return ""
 
 
-def _stored(path: str | None) -> _Journal:
+def _stored(path: str | None, *, reading: bool = False) -> _Journal:
     if path is None:
         raise BadInput(
             "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
         )
-    return _Journal(path, existing=True)
+    return _Journal(path, existing=True, reading=reading)
 
 
 def _driven(
@@ -529,7 +530,7 @@ def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
 
 def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool) -> Code:
     """A run as its journal tells it."""
-    with _stored(journal) as stored:
+    with _stored(journal, reading=True) as stored:
         assert stored is not None
         run_id = _run_in(stored, run_id)
         listed = list(stored.events(run_id))
@@ -551,7 +552,7 @@ def _took(events: list[Event]) -> float:
 
 def runs(screen: Screen, journal: str | None) -> Code:
     """The runs of a journal."""
-    with _stored(journal) as stored:
+    with _stored(journal, reading=True) as stored:
         assert stored is not None
         listed = stored.runs()
     screen.document({"runs": [found._asdict() for found in listed]})

@@ -429,7 +429,7 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
     rows: list[list[RenderableType]] = [
         [
             line(run.run, limit=NAME),
-            Text(run.state, _STATES[run.state]),
+            Text(run.reason if run.reason == "interrupted" else run.state, _STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
             _goal_line(run, known),
         ]

@@ -900,7 +900,9 @@ def _check_names(policies: Policies, registry: Registry) -> None:
 
 def read_run(journal: Journal, run_id: str) -> Run:
     """A run as its journal tells it, with the contracts that were recorded in place of the tools."""
-    return run_of(_recorded(journal, run_id))
+    state = _recorded(journal, run_id)
+    state.waiting = state.waiting or not journal.driven(run_id)  # after a kill the journal does not say so
+    return run_of(state)
 
 
 def _events_so_far(journal: Journal, run_id: str) -> list[Event]:
