@@ -167,7 +167,7 @@ def _with_ids(dialogue: Dialogue, message: AIMessage) -> AIMessage:
 
 
 def _ids(message: AIMessage) -> list[str]:
-    return [call.id for call in (*message.tool_calls, *message.invalid_calls)]
+    return [*(call.id for call in message.tool_calls), *(call.id for call in message.invalid_calls)]
 
 
 def _model_failed(state: State, dialogue: Dialogue, event: e.ModelAnswered, failure: Failure) -> None:

@@ -443,7 +443,8 @@ class Dialogue:
         self.said += 1
         self.ids.add(str(message.id))
         if isinstance(message, AIMessage):
-            self.called.update(call.id for call in (*message.tool_calls, *message.invalid_calls))
+            self.called.update(call.id for call in message.tool_calls)
+            self.called.update(call.id for call in message.invalid_calls)
         self.history.append(message)
 
 

@@ -35,7 +35,7 @@ class Looking:
         self.called += event in ("call", "c_call")
 
     async def agenerate(
-        self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] | None = None
+        self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] | None = None, **_: Any
     ) -> AIMessage:
         self.turns.append(self.called)
         if len(self.turns) == self.rounds:
