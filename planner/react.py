@@ -99,8 +99,10 @@ class React:
             raise BadInput(
                 f"tool_choice is {', '.join(_CHOICES)} or the name of a tool, not {self.tool_choice!r}{guess}"
             )
+        ours = rules(self.system_prompt)
+        said = (m for m in messages if not (isinstance(m, SystemMessage) and m.content == ours.content))
         return {
-            "messages": [message.to_json() for message in (rules(self.system_prompt), *messages)],
+            "messages": [message.to_json() for message in (ours, *said)],
             "tools": [] if self.tool_choice == "none" else offered,
             "response_format": wanted,
             "max_rounds": self.max_rounds,
