@@ -73,6 +73,14 @@ Planner = Annotated[
         help="Who writes and mends plans: module:attribute or file.py:attribute, `planner` without the attribute.",
     ),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODULE:NAME",
+        help="Who answers in a dialogue, or goes on where a plan does not: module:attribute or file.py:attribute, `model` without the attribute.",
+    ),
+]
 NeededPlanner = Annotated[
     str,
     typer.Option(
@@ -157,6 +165,22 @@ Yes = Annotated[
 ApprovalFile = Annotated[
     str | None,
     typer.Option("--approval", metavar="FILE", help="The approval, as `foreplan approve` wrote it."),
+]
+SigningKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="Sign the approval with this key: a private Ed25519 key (PEM), or 32 bytes and more for HMAC.",
+    ),
+]
+ApproverKey = Annotated[
+    list[str],
+    typer.Option(
+        "--approver-key",
+        metavar="[NAME=]FILE",
+        help="Whose signature makes an approval one: a public Ed25519 key (PEM) or one for HMAC; may be repeated.",
+    ),
 ]
 Ask = Annotated[bool, typer.Option("--approve", help="Show what the plan does, ask for a yes, and run it.")]
 Decide = Annotated[
@@ -335,6 +359,7 @@ def _approve(
     by: By = None,
     scope: ScopeWord = "none",
     expires_in: ExpiresIn = None,
+    key: SigningKey = None,
     output: Output = None,
     yes: Yes = False,
     inputs: Inputs = None,
@@ -353,7 +378,7 @@ def _approve(
     """
     setting = Setting(tools, None, policies, principal, tuple(permission))
     given = Given(inputs, tuple(set))
-    consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in)
+    consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in, key=key)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.approve(s, setting, given, consent, plan, output=output, full=full),
@@ -367,13 +392,16 @@ def _run(
     inputs: Inputs = None,
     set: Set = _MANY,
     approval: ApprovalFile = None,
+    approver_key: ApproverKey = _MANY,
     approve: Ask = False,
     yes: Yes = False,
     by: By = None,
     scope: ScopeWord = "none",
     deadline: Deadline = None,
+    key: SigningKey = None,
     journal: Journal = None,
     planner: Planner = None,
+    model: Model = None,
     full: Full = False,
     policies: PolicyFile = None,
     principal: Who = None,
@@ -387,9 +415,19 @@ def _run(
 
     With a planner, steps that fail are planned anew. Ctrl-C pauses the run; with a journal it can be resumed.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize)
+    setting = Setting(
+        tools,
+        planner,
+        policies,
+        principal,
+        tuple(permission),
+        journal,
+        authorize,
+        model,
+        tuple(approver_key),
+    )
     given = Given(inputs, tuple(set))
-    consent = Consent(approval, approve, yes, by, scope)
+    consent = Consent(approval, approve, yes, by, scope, key=key)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.run(s, setting, given, consent, plan, full=full, deadline=deadline),
@@ -405,6 +443,7 @@ def _resume(
     by: By = None,
     reason: Reason = "",
     planner: Planner = None,
+    model: Model = None,
     full: Full = False,
     policies: PolicyFile = None,
     principal: Who = None,
@@ -418,7 +457,7 @@ def _resume(
 
     One that was interrupted, or waits for a person. What is settled is not done again.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize)
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full),

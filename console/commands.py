@@ -30,6 +30,7 @@ from ..planner.reviewing import Review, diff
 from ..planner.sarif import report_to_sarif
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
 from ..policies.policies import Policies
+from ..policies.signing import read_signer
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -38,6 +39,7 @@ from .asking import Desk, login_name, yes_or_no
 from .files import write_file
 from .given import (
     read_answers,
+    read_approvers,
     read_duration,
     read_given_approval,
     read_given_plan,
@@ -48,7 +50,7 @@ from .given import (
 )
 from .lines import line, plain, short_digest
 from .live import View
-from .loading import load_authorize, load_planner, load_registry, place_in
+from .loading import load_authorize, load_model, load_planner, load_registry, place_in
 from .screen import Code, Failed, Faulty, Interrupted, Screen
 from .waiting import wait_for
 
@@ -84,6 +86,8 @@ class Setting:
     permissions: tuple[str, ...] = ()
     journal: str | None = None
     authorize: str | None = None
+    model: str | None = None
+    approver_keys: tuple[str, ...] = ()
 
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
@@ -93,6 +97,8 @@ class Setting:
             "policies": read_policies(self.policies),
             "principal": read_principal(self.principal, self.permissions),
             "authorize": load_authorize(self.authorize) if self.authorize is not None else None,
+            "react": load_model(self.model) if self.model is not None else None,
+            "approvers": read_approvers(self.approver_keys),
         }
 
     def engine(self) -> Engine:
@@ -104,7 +110,7 @@ class Setting:
         options: list[tuple[str, str | None]] = [("--tools", self.tools)]
         if name == "resume":
             options += [("--planner", self.planner), ("--journal", self.journal)]
-            options += [("--authorize", self.authorize)]
+            options += [("--authorize", self.authorize), ("--model", self.model)]
         # A run that goes on keeps the rules that it was opened with, but what roles permit is asked anew.
         options += [("--policies", self.policies)]
         options += [("--principal", self.principal), *(("--permission", p) for p in self.permissions)]
@@ -134,11 +140,14 @@ class Consent:
     by: str | None = None
     scope: str = "none"
     expires_in: str | None = None
+    key: str | None = None
 
     def approved(self, engine: Engine, plan: Plan, inputs: dict[str, Any] | None) -> Approval:
         """The approval of what was shown."""
         by, lasts = self.by or login_name(), read_duration(self.expires_in)
-        return engine.approve(plan, inputs=inputs, by=by, scope=_scope(self.scope), expires_in=lasts)
+        signer = read_signer(self.key, by) if self.key is not None else None
+        scope = _scope(self.scope)
+        return engine.approve(plan, inputs=inputs, by=by, scope=scope, expires_in=lasts, signer=signer)
 
 
 # ---------------------------------------------------------------------------------------------- before a run
@@ -380,15 +389,16 @@ def _run_in(stored: SqliteJournal, word: str) -> str:
 class _Journal:
     """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
 
-    def __init__(self, path: str | None, *, existing: bool = False) -> None:
+    def __init__(self, path: str | None, *, existing: bool = False, reading: bool = False) -> None:
         self._path = path
         self._existing = existing
+        self._reading = reading
         self._journal: SqliteJournal | None = None
 
     def __enter__(self) -> SqliteJournal | None:
         if self._path is not None:
             try:
-                self._journal = SqliteJournal(self._path, existing=self._existing)
+                self._journal = SqliteJournal(self._path, existing=self._existing, reading=self._reading)
             except JournalError as error:
                 raise BadInput(f"{error}{self._beside()}") from error
         return self._journal
@@ -408,12 +418,12 @@ class _Journal:
             return ""
 
 
-def _stored(path: str | None) -> _Journal:
+def _stored(path: str | None, *, reading: bool = False) -> _Journal:
     if path is None:
         raise BadInput(
             "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
         )
-    return _Journal(path, existing=True)
+    return _Journal(path, existing=True, reading=reading)
 
 
 def _driven(
@@ -539,7 +549,7 @@ def show(
     screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool, after: int = 0
 ) -> Code:
     """A run as its journal tells it."""
-    with _stored(journal) as stored:
+    with _stored(journal, reading=True) as stored:
         assert stored is not None
         run_id = _run_in(stored, run_id)
         listed = list(stored.events(run_id))
@@ -551,7 +561,8 @@ def show(
     else:
         screen.document(found.to_json())
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
-        _advise(screen, Setting(tools="MODULE:NAME", journal=journal), found)
+        model = "MODULE:NAME" if found.messages else None
+        _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
     return Code.DONE
 
 
@@ -581,7 +592,7 @@ def _took(events: list[Event]) -> float:
 
 def runs(screen: Screen, journal: str | None) -> Code:
     """The runs of a journal."""
-    with _stored(journal) as stored:
+    with _stored(journal, reading=True) as stored:
         assert stored is not None
         listed = stored.runs()
     screen.document({"runs": [found._asdict() for found in listed]})

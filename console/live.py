@@ -23,6 +23,7 @@ from rich.text import Text
 
 from ..executor import events as e
 from ..executor.events import Event, Outcome
+from ..executor.rounds import REACT
 from ..executor.telling import Said
 from ..planner.plan import Plan, Step
 from ..policies.effect import Effect
@@ -114,6 +115,11 @@ class Progress:
         self.plan: Plan | None = None
         self.tallies: dict[str, Tally] = {}
         self.failures: Counter[str] = Counter()
+        self.dialogue = False
+        self.rounds = 0
+        """Answers of a model in a dialogue."""
+        self.asking: dict[e.Path, str] = {}
+        """Calls that are open in a dialogue, each with its tool."""
         self.calls = 0
         self.retries = 0
         self.replans = 0
@@ -161,6 +167,8 @@ class Progress:
 
     def _step_at(self, path: e.Path) -> tuple[Step | None, bool]:
         """The step that a path leads to, and whether to the call that undoes it."""
+        if path and path[0] == REACT:
+            return None, False  # a call of a dialogue is no step of the plan, whatever it is called
         ids = [part for part in path if isinstance(part, str)]
         if len(ids) > 1 and ids[-1] == "undo":
             before = self._steps.get(ids[-2])
@@ -182,6 +190,7 @@ class Progress:
         self._policies = event.policies
         self._effects = {name: Effect(contract["effect"]) for name, contract in event.contracts.items()}
         self._scope = {"inputs": event.inputs, "run": {"id": event.run, "started_at": event.at}}
+        self.dialogue = event.agent is not None
 
     def _accepted(self, event: e.PlanAccepted) -> None:
         self.plan, self.goal = event.plan, event.plan.goal
@@ -205,6 +214,8 @@ class Progress:
 
     def _admitted(self, event: e.CallAdmitted) -> None:
         self.calls += 1
+        if event.path[0] == REACT:
+            self.asking[event.path] = event.tool
         tally = self.tallies.get(str(event.path[0]))
         if tally is not None:
             tally.open.add(event.path)
@@ -221,6 +232,9 @@ class Progress:
         return len(items) if isinstance(items, list) else None
 
     def _call_settled(self, event: e.CallSettled) -> None:
+        if event.path[0] == REACT:
+            self._settled_in_dialogue(event)
+            return
         tally = self.tallies.get(str(event.path[0]))
         if tally is None:
             return
@@ -239,11 +253,25 @@ class Progress:
         if event.failure is not None:
             self.failures[event.failure.kind.value] += 1
 
+    def _settled_in_dialogue(self, event: e.CallSettled) -> None:
+        tool = self.asking.get(event.path, "")
+        if event.outcome is Outcome.CANCELLED or event.outcome is Outcome.UNKNOWN:
+            return
+        if self._is_repeated(event, tool):
+            self.retries += 1
+            return
+        self.asking.pop(event.path, None)
+        if event.failure is not None:
+            self.failures[event.failure.kind.value] += 1
+
     def _goes_on(self, event: e.CallSettled, step: Step | None, undoes: bool) -> bool:
+        tool = step.undo.tool if step is not None and undoes and step.undo is not None else step and step.tool
+        return self._is_repeated(event, tool or "")
+
+    def _is_repeated(self, event: e.CallSettled, tool: str) -> bool:
         """Whether this attempt is followed by another, by the same arithmetic that decides it."""
         failure = event.failure
-        tool = step.undo.tool if step is not None and undoes and step.undo is not None else step and step.tool
-        effect = self._effects.get(tool or "", Effect.ACTS)
+        effect = self._effects.get(tool, Effect.ACTS)
         if failure is None or not event.attempt:
             return False
         if failure.code == "interrupted" and effect.repeatable:
@@ -286,6 +314,11 @@ class Progress:
         kept.extend([None] * (index + 1 - len(kept)))
         kept[index] = value
 
+    def _answered(self, event: e.ModelAnswered) -> None:
+        if event.purpose == "react":
+            self.dialogue = True
+            self.rounds += event.said is not None
+
     def _asked(self, event: e.DecisionAsked) -> None:
         self.asked[event.id] = event
 
@@ -293,6 +326,7 @@ class Progress:
         asked = self.asked.pop(event.id, None)
         if asked is not None and asked.path and event.choice not in ("approve", "retry"):
             ok = event.choice in ("accept", "answer")
+            self.asking.pop(asked.path, None)
             self._end(asked.path, Outcome.OK if ok else Outcome.FAILED, event.value)
             if not ok:
                 self.failures["timeout" if event.choice == "fail" else "permission"] += 1
@@ -310,6 +344,7 @@ class Progress:
         e.CallAdmitted: _admitted,
         e.CallSettled: _call_settled,
         e.ValueSettled: _value_settled,
+        e.ModelAnswered: _answered,
         e.DecisionAsked: _asked,
         e.DecisionMade: _made,
         e.RunPaused: _ended,
@@ -336,7 +371,11 @@ def _template(value: Any) -> Any:
 
 def summary(progress: Progress, elapsed: float) -> Text:
     """`3 of 8 steps  ·  124 calls  ·  2 failed (business)  ·  1 retry  ·  12 s`."""
-    parts: list[Text | str] = [f"{progress.settled:,} of {count(len(progress.tallies), 'step')}"]
+    parts: list[Text | str] = []
+    if progress.tallies or not progress.dialogue:
+        parts.append(f"{progress.settled:,} of {count(len(progress.tallies), 'step')}")
+    if progress.dialogue:
+        parts.append(count(progress.rounds, "round"))
     parts.append(count(progress.calls, "call"))
     if progress.failures:
         kinds = ", ".join(
@@ -362,7 +401,16 @@ def picture(progress: Progress, elapsed: float, *, ascii_only: bool = False) -> 
     rows = [_row(id_, tally, min(width, NAME), ascii_only) for id_, tally in shown[:_ROWS]]
     if len(shown) > _ROWS:
         rows.append(Text(f"  and {count(len(shown) - _ROWS, 'more step')}", "dim"))
+    if progress.dialogue and not progress.finished:
+        rows.append(_doing(progress))
     return Group(*rows, summary(progress, elapsed))
+
+
+def _doing(progress: Progress) -> Text:
+    """What a dialogue is at: its calls, or the model's next answer."""
+    calls = Counter(list(progress.asking.values()))
+    told = ", ".join(f"{tool} x{n}" if n > 1 else tool for tool, n in calls.items())
+    return line(f"  round {progress.rounds or 1}  {told}" if told else "  the model is asked", limit=200)
 
 
 def _row(id_: str, tally: Tally, width: int, ascii_only: bool) -> Text:
@@ -492,7 +540,17 @@ class View:
             self._silent = True
 
 
-_SPOKEN = frozenset({e.PlanAccepted, e.RunResumed, e.PatchAccepted, e.PatchRefused, e.DecisionAsked})
+_SPOKEN = frozenset(
+    {
+        e.RunOpened,
+        e.ModelAnswered,
+        e.PlanAccepted,
+        e.RunResumed,
+        e.PatchAccepted,
+        e.PatchRefused,
+        e.DecisionAsked,
+    }
+)
 """Events that may be worth a line of their own."""
 
 
@@ -500,6 +558,10 @@ def _announcement(event: Event, progress: Progress) -> str:
     match event:
         case e.PlanAccepted():
             return f"run {progress.run}: {count(len(event.plan.steps), 'step')}"
+        case e.RunOpened() if event.agent is not None:
+            return f"run {progress.run}: a dialogue with {count(len(event.agent['tools']), 'tool')}"
+        case e.ModelAnswered(purpose="react") if progress.plan is not None and progress.rounds == 1:
+            return "the plan does not get on: a model goes on by itself"
         case e.RunResumed():
             return f"run {progress.run} goes on"
         case e.PatchAccepted():

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ..planner.planners import Planner
+from ..planner.react import React
 from ..policies.errors import BadInput, ForeplanError
 from ..policies.text import did_you_mean, nearest
 from ..registry.registry import Registry
@@ -29,7 +30,7 @@ from .lines import plain
 
 _T = TypeVar("_T")
 
-__all__ = ["importable_here", "load_authorize", "load_planner", "load_registry", "place_in"]
+__all__ = ["importable_here", "load_authorize", "load_model", "load_planner", "load_registry", "place_in"]
 
 
 @contextmanager
@@ -68,6 +69,25 @@ def load_authorize(spec: str) -> Callable[..., Any]:
         raise BadInput(f"{name!r} of {where} is {_a(value)}, and no function that can be asked")
     function: Callable[..., Any] = value
     return function
+
+
+def load_model(spec: str) -> React:
+    """The model that `spec` names: a `React`, an object with `agenerate`, or a function that gives one of these."""
+    where, name, value = _load(spec, "model", React)
+    if not isinstance(value, React) and not _is_model(value):
+        value = _made(value, where, name, ())
+    if isinstance(value, React):
+        return value
+    if not _is_model(value):
+        raise BadInput(
+            f"{name!r} of {where} is {_a(value)}, and no model: a model has an async method `agenerate`; "
+            "React(model) says how it is asked"
+        )
+    return React(value)
+
+
+def _is_model(value: Any) -> bool:
+    return not isinstance(value, type) and callable(getattr(value, "agenerate", None))
 
 
 def _is_planner(value: Any) -> bool:

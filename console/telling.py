@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -16,6 +16,7 @@ from ..executor.children import parent_of
 from ..executor.events import DecisionAsked, Event, Outcome, RunState, path_text
 from ..executor.journal import RunLine
 from ..executor.run import Run, StepResult
+from ..planner.models.messages import AIMessage, Message, SystemMessage, ToolMessage
 from ..planner.plan import Step
 from ..planner.reviewing import spell
 from ..policies.failures import Failure, Happened, Kind
@@ -41,6 +42,7 @@ __all__ = [
     "NEXT",
     "account",
     "calls_together",
+    "dialogue",
     "event_list",
     "fate",
     "output_only",
@@ -80,6 +82,10 @@ _REFUSED = "a person said no: change the plan, or ask again in a new run"
 _PATHS = 4
 _MESSAGES = 3
 _LINES = 40
+_SAID = 20
+"""Messages of a dialogue that are shown: the last ones."""
+_SHOWN = 160
+"""Characters of each."""
 
 # ---------------------------------------------------------------------------------------------- a run
 
@@ -93,6 +99,7 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     parts += _titled("Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None)
     parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)
     parts += _titled("Budget", columns([*_bounds(run)]) if run.budget != Budget() else None)
+    parts += _titled("Dialogue", dialogue(run, full=full) if run.messages else None)
     parts += _titled("Questions", questions(run.waiting, limit) if run.waiting else None)
     parts += _titled("Output", _output(run, limit) if run.output is not None else None)
     return stacked(*parts)
@@ -119,6 +126,8 @@ def _verdict(run: Run, took: float | None) -> Text:
             else "within its deadline of"
         )
         facts.append(Text(f"{late} {seconds(run.deadline)}", "red" if run.late else ""))
+    if rounds := sum(isinstance(message, AIMessage) for message in _new(run)):
+        facts.append(count(rounds, "round"))
     facts.append(count(run.tool_calls, "call"))
     if run.used.model_calls:
         facts.append(count(run.used.model_calls, "model call"))
@@ -231,12 +240,68 @@ def _messages(failures: list[Failure], limit: int | None) -> Iterator[Text]:
 
 
 def _output(run: Run, limit: int | None) -> Text:
-    text = json.dumps(run.output, indent=2, ensure_ascii=False)
+    answered = isinstance(run.output, str) and run.plan is None  # in a dialogue: words for people
+    text = run.output if answered else json.dumps(run.output, indent=2, ensure_ascii=False)
     shown = text.split("\n")
     if limit is None or (len(shown) <= _LINES and len(text) <= 8000):
         return block(text)
     cut = "\n".join(part[:200] for part in shown[:_LINES])
     return block(cut).append(f"\n… ({len(text):,} characters in all; --full shows them)", "dim")
+
+
+# ---------------------------------------------------------------------------------------------- a dialogue
+
+
+def dialogue(run: Run, *, full: bool = False) -> RenderableType:
+    """What was said, with each call in one line; with `full` every message whole, those of earlier turns too."""
+    said: Sequence[Message] = run.messages if full else _new(run)[-_SAID:]
+    rows = [row for message in said for row in _message(message, None if full else _SHOWN)]
+    before = len(run.messages) - 1 - len(said)
+    if before > 0:
+        left: RenderableType = Text(f"… {count(before, 'message')} before; --full shows all", "dim")
+        rows.insert(0, [Text(), left])
+    return columns(rows)
+
+
+def _new(run: Run) -> Sequence[Message]:
+    """What was said in this run, without the system message."""
+    return run.messages[run.earlier + 1 :]
+
+
+def _message(message: Message, limit: int | None) -> Iterator[list[RenderableType]]:
+    match message:
+        case AIMessage():
+            if message.content or not message.tool_calls:
+                yield [Text("model", "cyan"), _words(message.content, limit)]
+            for call in message.tool_calls:
+                yield [Text("model", "cyan"), line(_call_text(call.name, call.args), limit=limit)]
+            for bad in message.invalid_calls:
+                yield [Text("model", "cyan"), line(f"{bad.name}: {bad.error}", "red", limit)]
+        case ToolMessage():
+            style = "red" if message.failed else "dim"
+            text = message.content if limit is None or not message.failed else _failure_told(message.content)
+            yield [line(message.name, style, NAME), _words(text, limit, style)]
+        case SystemMessage():
+            yield [Text("system", "dim"), _words(message.content, limit, "dim")]
+        case _:
+            yield [Text("asked", "bold"), _words(message.content, limit)]
+
+
+def _failure_told(content: str) -> str:
+    """A failure as people read it, made of what the model was told."""
+    try:
+        told = json.loads(content)
+        return f"{told['error_type']} {told.get('code', '')}: {told.get('tool_says') or told['message']}"
+    except (ValueError, TypeError, KeyError):
+        return content
+
+
+def _words(text: str, limit: int | None, style: str = "") -> Text:
+    return line(text, style, limit) if limit is not None else block(text, style)
+
+
+def _call_text(name: str, args: Mapping[str, Any]) -> str:
+    return f"{name}({', '.join(f'{k}={json.dumps(v, ensure_ascii=False)}' for k, v in args.items())})"
 
 
 # ---------------------------------------------------------------------------------------------- questions to people
@@ -371,7 +436,7 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
     rows: list[list[RenderableType]] = [
         [
             line(run.run, limit=NAME),
-            Text(run.state, _STATES[run.state]),
+            Text(run.reason if run.reason == "interrupted" else run.state, _STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
             _goal_line(run, known),
         ]
@@ -413,13 +478,12 @@ def _told(event: Event) -> str:
     match event:
         case e.RunOpened():
             part = f", part of run {event.parent}" if event.parent else ""
-            return f"run {event.run} for {event.principal.id}{part}"
+            return f"run {event.run} for {event.principal.id}{part}{_told_of_agent(event)}"
         case e.PlanAccepted():
             return f"{count(len(event.plan.steps), 'step')}, {event.digest.removeprefix('sha256:')[:12]}"
         case e.CallAdmitted():
-            args = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in event.args.items())
             decoded = f"  (JSON as text, read: {', '.join(event.decoded)})" if event.decoded else ""
-            return f"{path_text(event.path)}{decoded}  {event.tool}({args})"
+            return f"{path_text(event.path)}{decoded}  {_call_text(event.tool, event.args)}"
         case e.CallStarted():
             return f"{path_text(event.path)}  attempt {event.attempt}"
         case e.CallSettled() | e.ValueSettled():
@@ -438,8 +502,28 @@ def _told(event: Event) -> str:
             return _told_of_plans(event)
 
 
+def _told_of_agent(event: e.RunOpened) -> str:
+    """Of a dialogue, what the model is offered."""
+    if event.agent is None:
+        return ""
+    rounds = count(event.agent["max_rounds"], "round")
+    return f", a dialogue with {count(len(event.agent['tools']), 'tool')}, at most {rounds}"
+
+
+def _told_of_model(event: e.ModelAnswered) -> str:
+    """An answer in a dialogue: its words and its calls."""
+    if event.said is None:
+        return f"the model failed: {event.failure.message if event.failure else 'no answer'}"
+    said = [event.said["content"]] if event.said["content"] else []
+    said += [_call_text(call["name"], call["args"]) for call in event.said.get("tool_calls", ())]
+    said += [f"{call['name']}: {call['error']}" for call in event.said.get("invalid_calls", ())]
+    return f"the model: {'; '.join(said)}"
+
+
 def _told_of_plans(event: Event) -> str:
     match event:
+        case e.ModelAnswered(purpose="react"):
+            return _told_of_model(event)
         case e.ModelAnswered(patch=patch) if patch is not None:
             notes = f"  ({'; '.join(event.notes)})" if event.notes else ""
             return f"a patch: {len(patch.add)} steps added, {len(patch.drop)} dropped{notes}"

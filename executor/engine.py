@@ -31,7 +31,17 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..planner.approvals import Approval, Scope, approval_needed, bind, calls_of, differences, tools_of
+from ..planner.approvals import (
+    Approval,
+    Scope,
+    approval_needed,
+    bind,
+    calls_of,
+    differences,
+    sign,
+    tools_of,
+    unproven,
+)
 from ..planner.bounds import rules_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
@@ -50,6 +60,7 @@ from ..planner.subplans import Subplan
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun, expect
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
+from ..policies.signing import Signer, Verifier
 from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
 from ..registry.search import Search
@@ -100,7 +111,8 @@ class Engine:
     people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
     True before each attempt of a call begins. `secrets` gives tools the secrets that they name (default: environment
     variables). `watch` sees every event; `listen(said)` hears what tools say while they work (`ToolContext.progress` and
-    `.note`).
+    `.note`). `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
+    `approver_differs`: who approves must not be who the run acts for.
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -135,6 +147,8 @@ class Engine:
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
         authorize: Authorize | None = None,
+        approvers: Iterable[Verifier] = (),
+        approver_differs: bool = False,
     ) -> None:
         self.registry = Registry.of(registry)
         self.policies = Policies() if policies is None else policies
@@ -142,6 +156,8 @@ class Engine:
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
         self.journal = _journal(journal)
+        self._approvers = _verifiers(approvers)
+        self._approver_differs = approver_differs
         if react is not None:
             expect(React, react, "react", "React(model) makes one")
         self._react = react
@@ -394,17 +410,18 @@ class Engine:
         scope: Scope = "none",
         fallback: bool = False,
         expires_in: float | None = None,
+        signer: Signer | None = None,
     ) -> Approval:
         """Say yes to exactly this plan, these inputs, tools, policies and principal; for one run.
 
         `scope` says which re-plans it covers, `fallback` whether a model may go on by itself where the plan does not;
-        `expires_in` is in seconds. Raises `CheckFailed`.
+        `expires_in` is in seconds. With a `signer` the approval is signed. Raises `CheckFailed`.
         """
         self._checked(plan)
         if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in > 0):
             raise BadInput(f"expires_in is a number of seconds from now on, not {expires_in!r}")
         now = self._host.clock()
-        return bind(
+        approval = bind(
             plan,
             self.registry,
             self.policies,
@@ -416,6 +433,7 @@ class Engine:
             expires_at=None if expires_in is None else now + expires_in,
             now=now,
         )
+        return approval if signer is None else sign(approval, signer)
 
     # ------------------------------------------------------------------------------------------ running
 
@@ -703,7 +721,9 @@ class Engine:
         spent = self.journal.run_of_approval(approval.id)
         if spent is not None:
             raise NotApproved(f"this approval was used by run {spent!r}; approve again")
-        found = differences(
+        not_by = self.principal.id if self._approver_differs else None
+        found = unproven(approval, self._approvers, not_by=not_by)
+        found += differences(
             approval,
             plan,
             self.registry,
@@ -782,6 +802,11 @@ class Engine:
         state = replay(State(known), events)
         if state.closed is not None:
             raise _is_closed(run_id, state.closed)
+        if state.dialogue is not None and self._react is None:
+            raise BadInput(
+                f"run {run_id!r} goes on with a model, and this engine has none; "
+                "give one: Engine(tools, react=React(model))"
+            )
         return state
 
     def _runtime(self, state: State, log: Log) -> Runtime:
@@ -928,7 +953,9 @@ def _check_names(policies: Policies, registry: Registry) -> None:
 
 def read_run(journal: Journal, run_id: str) -> Run:
     """A run as its journal tells it, with the contracts that were recorded in place of the tools."""
-    return run_of(_recorded(journal, run_id))
+    state = _recorded(journal, run_id)
+    state.waiting = state.waiting or not journal.driven(run_id)  # after a kill the journal does not say so
+    return run_of(state)
 
 
 def _events_so_far(journal: Journal, run_id: str) -> list[Event]:
@@ -978,6 +1005,15 @@ def _journal(journal: Journal | str | Path | None) -> Journal:
     if not callable(getattr(journal, "reopen", None)):
         raise BadInput(f"the journal must be a Journal or the path of a file, not {type(journal).__name__}")
     return journal
+
+
+def _verifiers(approvers: Iterable[Verifier]) -> tuple[Verifier, ...]:
+    """Those whose signatures count. Raises `BadInput` for what can verify nothing."""
+    known = tuple(approvers)
+    for one in known:
+        if not callable(getattr(one, "verify", None)):
+            raise BadInput(f"an approver is a Verifier, such as HmacSigner(key), not {type(one).__name__}")
+    return known
 
 
 def _new_id(now: float) -> str:

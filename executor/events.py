@@ -220,7 +220,7 @@ class HookAnswered(NamedTuple):
 
 
 class ModelAnswered(NamedTuple):
-    """A model or planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable), `message` (in a
+    """A model or planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable), `said` (in a
     dialogue) or `failure` is set. `notes` say what was put right in reading the answer."""
 
     seq: int
@@ -233,7 +233,7 @@ class ModelAnswered(NamedTuple):
     failure: Failure | None = None
     text: str = ""
     usage: dict[str, Any] | None = None
-    message: dict[str, Any] | None = None
+    said: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
 
 

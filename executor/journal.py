@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from ..policies.errors import JournalError, NotApproved, UnknownRun
-from ..policies.text import did_you_mean
+from ..policies.text import did_you_mean, shorten
 from .events import Event, PlanAccepted, RunClosed, RunOpened, RunPaused, RunResumed, RunState
 
-__all__ = ["Journal", "Log", "MemoryJournal", "RunLine", "run_line", "spent", "unknown"]
+__all__ = ["Journal", "Log", "MemoryJournal", "RunLine", "at_rest", "run_line", "spent", "unknown"]
 
 
 class RunLine(NamedTuple):
@@ -56,7 +56,10 @@ class Journal(Protocol):
         """The events of a run that come after this number, in order. Raises `UnknownRun`."""
 
     def runs(self) -> list[RunLine]:
-        """All runs, the newest first."""
+        """All runs, the newest first. One whose process was killed says so: it waits, `interrupted`."""
+
+    def driven(self, run: str) -> bool:
+        """Whether somebody, here or in another process, drives this run now."""
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""
@@ -69,6 +72,7 @@ def run_line(run: str, events: list[Event], since: RunLine | None = None) -> Run
         match event:
             case RunOpened():
                 opened_at = event.at
+                goal = _question(event)
             case PlanAccepted():
                 goal = event.plan.goal
             case RunPaused():
@@ -80,6 +84,18 @@ def run_line(run: str, events: list[Event], since: RunLine | None = None) -> Run
             case _:
                 pass
     return RunLine(run, state, reason, goal, opened_at, earlier + len(events))
+
+
+def at_rest(line: RunLine) -> RunLine:
+    """What the list says of a run that nobody drives: it does not run, whatever its last event was."""
+    return line._replace(state="waiting", reason="interrupted") if line.state == "running" else line
+
+
+def _question(opened: RunOpened) -> str:
+    """What is asked in a dialogue: in place of a goal, the last that a person said."""
+    messages = opened.agent["messages"] if opened.agent is not None else ()
+    said = [message["content"] for message in messages if message["role"] == "user"]
+    return shorten(said[-1], 500) if said else ""
 
 
 def spent(approval: str, by: str) -> NotApproved:
@@ -147,7 +163,12 @@ class MemoryJournal:
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first."""
-        return [run_line(run, events) for run, events in reversed(self._events.items())]
+        lines = [run_line(run, events) for run, events in reversed(self._events.items())]
+        return [line if self.driven(line.run) else at_rest(line) for line in lines]
+
+    def driven(self, run: str) -> bool:
+        """Whether somebody drives this run now."""
+        return run in self._driven
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""

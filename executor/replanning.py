@@ -45,8 +45,8 @@ _ITEMS = 50
 
 def consider_replan(state: State) -> bool:
     """At rest: ask for a patch if something failed that one could mend. True where something was asked."""
-    if not state.planner or state.gave_up or not _troubled(state):
-        return False
+    if not state.planner or state.gave_up or state.patch is not None or not _troubled(state):
+        return False  # a patch may wait for a person
     if state.replans >= state.policies.max_replans:
         state.gave_up = f"all {state.replans} re-plans are used up" if state.replans else ""
         return False

@@ -25,9 +25,10 @@ from ..planner.models.messages import (
     message_from_json,
 )
 from ..planner.plan import Step
-from ..planner.react import failure_text, read_final, repair_text, result_text
+from ..planner.react import READ_RESULT, failure_text, read_final, read_part, repair_text, result_text
 from ..policies.canonical import digest
 from ..policies.effect import Effect
+from ..policies.expressions import EvaluationError, ExpressionError
 from ..policies.failures import Failure, Kind
 from ..policies.retry import wait_before
 from ..policies.text import count, nearest, shorten
@@ -35,7 +36,7 @@ from . import events as e
 from .budget import answered, charge_question, in_time, question_short_of, run_out
 from .events import Outcome
 from .program import Block
-from .state import Consult, Dialogue, Frame, Node, Sleep, State, Think
+from .state import Consult, Dialogue, Frame, Node, Part, Sleep, State, Think
 from .steps import begin, give
 
 __all__ = [
@@ -137,8 +138,8 @@ def heard(state: State, event: e.ModelAnswered) -> None:
         _model_failed(state, dialogue, event, event.failure)
         return
     dialogue.attempts = 0
-    assert event.message is not None
-    message = message_from_json(event.message)
+    assert event.said is not None
+    message = message_from_json(event.said)
     assert isinstance(message, AIMessage)
     _say(dialogue, _with_ids(message, dialogue.round))
     if "after_model" in state.hooks:
@@ -231,8 +232,11 @@ def _open_round(state: State, dialogue: Dialogue, calls: tuple[ToolCall | Invali
     steps: list[Step] = []
     dialogue.asked = []
     for place, call in enumerate(calls):
-        failure = _unmakable(state, dialogue, call)
-        if failure is None and isinstance(call, ToolCall):
+        part = _part(dialogue, call)
+        failure = _unmakable(state, dialogue, call) if part is None else None
+        if part is not None:
+            dialogue.asked.append((call, None, part))
+        elif failure is None and isinstance(call, ToolCall):
             id_ = f"c{place}"
             name = dialogue.name_of(call.name)
             steps.append(Step(id=id_, tool=name, args={"$literal": dict(call.args)}, on_failure="skip"))
@@ -241,6 +245,22 @@ def _open_round(state: State, dialogue: Dialogue, calls: tuple[ToolCall | Invali
             dialogue.asked.append((call, None, failure))
     dialogue.frame = Frame(Block(steps, state.tools, {}), (REACT, dialogue.round))
     begin(state, dialogue.frame)
+
+
+def _part(dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Part | Failure | None:
+    """What a model reads of a result that was cut; None where it wants something else."""
+    if not isinstance(call, ToolCall) or call.name != READ_RESULT or not dialogue.large:
+        return None
+    of, path = call.args.get("of"), call.args.get("path", "result")
+    if not isinstance(of, str) or of not in dialogue.large or not isinstance(path, str):
+        known = ", ".join(dialogue.large)
+        return Failure(
+            Kind.BAD_ARGS, "unknown_result", f"`of` is the id of a call whose result was cut: {known}"
+        )
+    try:
+        return Part(read_part(dialogue.large[of], path))
+    except (ExpressionError, EvaluationError) as error:
+        return Failure(Kind.BAD_ARGS, "bad_path", str(error))
 
 
 def _unmakable(state: State, dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Failure | None:
@@ -263,9 +283,11 @@ def _too_late() -> Failure:
 def _told(dialogue: Dialogue) -> None:
     """Answer every call of the round, in the model's order, and notice what fails again and again."""
     failing: dict[str, tuple[str, str]] = {}
-    for call, id_, failure in dialogue.asked:
+    for call, id_, known in dialogue.asked:
         node = dialogue.frame.nodes[id_] if id_ is not None and dialogue.frame is not None else None
-        text, failed = _gave(node, failure)
+        text, failed, cut = _gave(call, node, known)
+        if cut and node is not None:
+            dialogue.large[call.id] = node.value
         _say(dialogue, ToolMessage(text, call.id, name=call.name, failed=failed is not None))
         if failed is not None:
             failing[_thing(call, failed)] = (f"{call.name!r} failed twice in a row", failed.message)
@@ -277,15 +299,26 @@ def _told(dialogue: Dialogue) -> None:
         _give_up(dialogue, f"{dialogue.notice}: {message}")
 
 
-def _gave(node: Node | None, failure: Failure | None) -> tuple[str, Failure | None]:
+def _gave(
+    call: ToolCall | InvalidToolCall,
+    node: Node | None,
+    known: Failure | Part | None,
+    *,
+    ended: bool = True,
+) -> tuple[str, Failure | None, bool]:
+    """What the model hears of a call, the failure if it is one, and whether it is only the beginning."""
+    if isinstance(known, Part):
+        return result_text(known.value)[0], None, False
     if node is None or node.outcome is not Outcome.OK:
-        said = failure or (node.failure if node is not None else None) or _cut_short()
-        return failure_text(said), said
-    return result_text(node.value), None
+        said = known or (node.failure if node is not None else None) or _cut_short(ended)
+        return failure_text(said), said, False
+    text, cut = result_text(node.value, call.id)
+    return text, None, cut
 
 
-def _cut_short() -> Failure:
-    return Failure(Kind.TIMEOUT, "not_made", "the run ended before this call was answered")
+def _cut_short(ended: bool) -> Failure:
+    said = "the run ended before this call was answered" if ended else "this call is not answered yet"
+    return Failure(Kind.TIMEOUT, "not_made", said)
 
 
 def _thing(call: ToolCall | InvalidToolCall, failure: Failure) -> str:
@@ -295,12 +328,12 @@ def _thing(call: ToolCall | InvalidToolCall, failure: Failure) -> str:
     return f"{call.name} {digest(dict(call.args))}"
 
 
-def unanswered(dialogue: Dialogue) -> list[ToolMessage]:
+def unanswered(dialogue: Dialogue, *, ended: bool) -> list[ToolMessage]:
     """Answers to the calls under way, for a history that ends here: what is known of each so far."""
     messages = []
-    for call, id_, failure in dialogue.asked:
+    for call, id_, known in dialogue.asked:
         node = dialogue.frame.nodes[id_] if id_ is not None and dialogue.frame is not None else None
-        text, failed = _gave(node, failure)
+        text, failed, _ = _gave(call, node, known, ended=ended)
         messages.append(ToolMessage(text, call.id, name=call.name, failed=failed is not None))
     return messages
 

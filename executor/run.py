@@ -228,7 +228,11 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
 
 def _messages(state: State) -> tuple[Message, ...]:
     dialogue = state.dialogue
-    return (*dialogue.history, *unanswered(dialogue)) if dialogue is not None else ()
+    return (
+        (*dialogue.history, *unanswered(dialogue, ended=state.closed is not None))
+        if dialogue is not None
+        else ()
+    )
 
 
 def _standing(state: State) -> tuple[RunState, str, str]:

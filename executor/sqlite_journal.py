@@ -23,7 +23,7 @@ from typing import Any
 
 from ..policies.errors import JournalError, UnknownRun
 from .events import Event
-from .journal import RunLine, spent, unknown
+from .journal import RunLine, at_rest, spent, unknown
 from .ledger import INLINE_BYTES, LINE, Entry, Ledger, Tail, plain
 from .locks import Locks
 from .records import first_tip, from_text, hash_of, next_tip
@@ -42,9 +42,10 @@ _FORKED = "this journal was opened before the process forked; open it again in t
 class SqliteJournal:
     """Runs in one SQLite file, made with mode 0600 where there is none. A context manager.
 
-    `existing`: refuse to make a file. `patience`: seconds to wait while another program writes to it. `inline_bytes`:
-    larger results are kept once, by their hash, however many events hold them.
-    Raises `JournalError`, also for links, network file systems and files of something else. A fork needs its own.
+    `existing`: refuse to make a file. `reading`: change nothing, which also opens what cannot be written to.
+    `network`: open it on a network file system all the same, whose locks you have tried. `patience`: seconds to wait
+    while another program writes to it. `inline_bytes`: larger results are kept once, by their hash, however many events
+    hold them. Raises `JournalError`, also for links, network file systems and files of something else. A fork needs its own.
     """
 
     _closed = True  # until it is open
@@ -54,10 +55,12 @@ class SqliteJournal:
         path: str | os.PathLike[str],
         *,
         existing: bool = False,
+        reading: bool = False,
+        network: bool = False,
         patience: float = 10.0,
         inline_bytes: int = INLINE_BYTES,
     ) -> None:
-        self._file = SqliteFile(path, existing=existing, patience=patience)
+        self._file = SqliteFile(path, existing=existing, reading=reading, network=network, patience=patience)
         self._locks = Locks(self.path.with_name(self.path.name + "-locks"))
         self._ledger = Ledger(self._file, inline_bytes)
         self._writer: Writer[Entry] = Writer(self._ledger)
@@ -116,7 +119,18 @@ class SqliteJournal:
         """All runs, the newest first."""
         self._settle()
         rows = self._ask(f"SELECT {LINE} FROM runs ORDER BY rowid DESC")
-        return [RunLine(*row) for row in rows]
+        lines = [RunLine(*row) for row in rows]
+        return [self._as_it_stands(line) if line.state == "running" else line for line in lines]
+
+    def driven(self, run: str) -> bool:
+        """Whether somebody, here or in another process, drives this run now."""
+        return self._locks.held(f"run {run}")
+
+    def _as_it_stands(self, line: RunLine) -> RunLine:
+        """A run whose last event leaves it running: one that nobody drives was interrupted, if it has not ended just now."""
+        if self.driven(line.run):
+            return line
+        return at_rest(self._line(line.run) or line)
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""
@@ -187,6 +201,10 @@ class SqliteJournal:
     def _hold(self, run: str, held: ExitStack) -> None:
         """Take the run's lock, as long as its log is open; who has it knows that nothing of the run is on its way."""
         self._check_open()
+        if self._file.reading:
+            raise JournalError(
+                f"the journal {self.path} was opened for reading; open it without reading=True"
+            )
         lock = self._locks.take(f"run {run}")
         if lock is None:
             raise JournalError(
@@ -244,7 +262,7 @@ class SqliteJournal:
         rows: list[tuple[int, bytes, bytes]] = []
         size = 0
         self._check_open()
-        with self._using, self._file.explained(), closing(self._connection.cursor()) as cursor:
+        with self._using, self._file.explained(run), closing(self._connection.cursor()) as cursor:
             for row in cursor.execute(sql, (plain(run), seq, last)):
                 rows.append(row)
                 size += len(row[1])

@@ -37,6 +37,7 @@ __all__ = [
     "Held",
     "Lane",
     "Node",
+    "Part",
     "Perform",
     "Rejection",
     "Replan",
@@ -360,6 +361,12 @@ class Active:
         return Active(self.lane, self.index, tool, args, digest, key, decoded)
 
 
+class Part(NamedTuple):
+    """What a model reads of an earlier result: it is at hand, so no call is made for it."""
+
+    value: Any
+
+
 class Dialogue:
     """A model in a loop with tools: what was said, the round under way, and why it must end."""
 
@@ -372,6 +379,7 @@ class Dialogue:
         "frame",
         "heard_instead",
         "history",
+        "large",
         "max_rounds",
         "must_call",
         "notice",
@@ -399,8 +407,10 @@ class Dialogue:
         """How often the model failed in this round."""
         self.repairs = 0
         self.frame: Frame | None = None
-        self.asked: list[tuple[ToolCall | InvalidToolCall, str | None, Failure | None]] = []
+        self.asked: list[tuple[ToolCall | InvalidToolCall, str | None, Failure | Part | None]] = []
         """The calls of the round: each with its step, or with why there is none."""
+        self.large: dict[str, Any] = {}
+        """Results of which the model has seen only the beginning, by the id of the call."""
         self.failing: frozenset[str] = frozenset()
         self.over = ""
         """Why it ends without the answer that was wanted."""
@@ -539,8 +549,11 @@ class State:
         self.patch: Patch | None = None
         self.answer = ""
         self.hopeless: dict[str, str] = {}
-        self.failed_before: dict[tuple[str, str, str], int] = {}
-        """Tool, digest of the arguments and code of each failure, with the number of re-plans before it came first."""
+        self.failed_before: dict[tuple[str, ...], int] = {}
+        """Tool, digest of the arguments and code of each failure, with the number of re-plans before it came first.
+
+        Of bad arguments also the lineage of the step, and the tool.
+        """
         self.gave_up = ""
         self.unplannable = False
         # the end

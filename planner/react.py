@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..policies.errors import BadInput
+from ..policies.expressions import parse
 from ..policies.failures import Failure
 from ..policies.text import did_you_mean
 from ..registry.schema import compile_schema
@@ -25,14 +26,17 @@ from .answers import AnswerUnreadable, read_value
 from .models.chat import ChatModel
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
 from .models.window import Window
+from .previews import preview
 from .requests import for_model, plain_sentence
 
 __all__ = [
     "LAST_ROUND",
+    "READ_RESULT",
     "React",
     "compact",
     "failure_text",
     "read_final",
+    "read_part",
     "repair_text",
     "result_text",
     "round_messages",
@@ -43,7 +47,7 @@ __all__ = [
 ]
 
 _LONGEST = 20_000
-"""Characters of one result that a model sees."""
+"""Bytes of one result that a model sees."""
 
 Json: TypeAlias = Any
 
@@ -117,24 +121,61 @@ def round_messages(history: Sequence[Message], *, last: bool, why: str = "") -> 
     return [*history, HumanMessage(f"{why[:1].upper()}{why[1:]}. {LAST_ROUND}" if why else LAST_ROUND)]
 
 
-def tool_specs(tools: Iterable[Tool]) -> list[dict[str, Json]]:
-    """Tools as a model is offered them, in canonical order so that a service can keep the prefix."""
-    return [
+def tool_specs(tools: Iterable[Tool], *, reads: bool = False) -> list[dict[str, Json]]:
+    """Tools as a model is offered them, in canonical order so that a service can keep the prefix.
+
+    `reads`: with `read_result` at the end, because some result was cut.
+    """
+    specs = [
         {"name": tool.name, "description": tool.description, "parameters": tool.input.document}
         for tool in sorted(tools, key=lambda tool: tool.name)
     ]
+    return [*specs, _READ_SPEC] if reads else specs
 
 
-def result_text(value: Json) -> str:
-    """What a call gave, as the content of its ToolMessage."""
+READ_RESULT = "read_result"
+"""A tool that a model is offered once a result was too large to be shown: it costs no call, the result is at hand."""
+
+_READ_SPEC: dict[str, Json] = {
+    "name": READ_RESULT,
+    "description": "Read a part of the result of an earlier call that was too large to be shown whole.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "of": {"type": "string", "description": "The id of that call."},
+            "path": {
+                "type": "string",
+                "description": "An expression over `result`, like result.rows[10:20] or len(result).",
+            },
+        },
+        "required": ["of", "path"],
+        "additionalProperties": False,
+    },
+}
+
+
+def result_text(value: Json, id: str = "") -> tuple[str, bool]:
+    """What a call gave, as the content of its ToolMessage, and whether that is only its beginning.
+
+    `id` is that of the call: the rest is read with `read_result`.
+    """
     known = shown(value)
-    return known if isinstance(known, str) else compact(known)
+    cut = known is not value
+    if cut and id:
+        known["more"] = (
+            f"only the beginning is shown; {READ_RESULT} reads the rest, e.g. of {id!r} the path result[10:20]"
+        )
+    return (known if isinstance(known, str) else compact(known)), cut
 
 
 def shown(value: Json) -> Json:
     """A result as a model sees it: whole, or what it begins with."""
-    text = value if isinstance(value, str) else compact(value)
-    return value if len(text) <= _LONGEST else {"begins": text[:_LONGEST], "characters": len(text)}
+    return preview(value, _LONGEST)
+
+
+def read_part(value: Json, path: str) -> Json:
+    """A part of a result, by an expression over `result`. Raises `ExpressionError` or `EvaluationError`."""
+    return parse(path).evaluate({"result": value})
 
 
 def compact(value: Json) -> str:

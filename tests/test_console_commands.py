@@ -271,6 +271,28 @@ def test_an_approval_is_used_once(shell: Shell) -> None:
     assert [shell.here(*words).code for _ in range(2)] == [0, 3]
 
 
+def test_an_approval_must_be_signed_where_approvers_have_keys(shell: Shell) -> None:
+    """`--key` signs, `--approver-key` says whose signature counts; without one it is refused, saying so."""
+    Path("ada.key").write_text("0f" * 32)
+    approve = ("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "--by", "ada")
+    run = (
+        "run",
+        "plan.yaml",
+        *TOOLS,
+        *MAY,
+        *LEDGER,
+        "--approver-key",
+        "ada=ada.key",
+        "--approval",
+        "yes.json",
+    )
+    shell.here(*approve, "-o", "yes.json")
+    said = shell.here(*run)
+    assert (said.code, "the approval is not signed" in said.err) == (3, True)
+    shell.here(*approve, "--key", "ada.key", "-o", "yes.json")
+    assert shell.here(*run).code == 0
+
+
 def test_an_approval_for_other_inputs_is_refused(shell: Shell) -> None:
     """Exit code 3, and it says that the inputs differ."""
     shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")

@@ -155,6 +155,33 @@ async def test_calls_without_ids_of_their_own_get_them() -> None:
     ]
 
 
+@tool(effect="reads")
+async def rows(n: int) -> list[dict[str, int]]:
+    """So many rows."""
+    return [{"n": number} for number in range(n)]
+
+
+async def test_a_large_result_is_shown_by_its_beginning_and_read_in_parts() -> None:
+    """The whole is kept; `read_result` costs no call and is offered only once there is something to read (D5)."""
+    run, model = await asked(
+        calls(("rows", {"n": 5000})),
+        calls(("read_result", {"of": "x0", "path": "result[4000:4002]"})),
+        calls(
+            ("read_result", {"of": "x9", "path": "result"}), ("read_result", {"of": "x0", "path": "result["})
+        ),
+        "found",
+        tools=[rows],
+    )
+    told = [message for message in run.messages if isinstance(message, ToolMessage)]
+    assert len(told[0].content) < 25_000
+    assert '"items":5000' in told[0].content
+    assert "read_result" in told[0].content
+    assert told[1].content == '[{"n":4000},{"n":4001}]'
+    assert [message.failed for message in told[2:]] == [True, True]
+    assert [len(r.options["tools"]) for r in model.requests] == [1, 2, 2, 2]
+    assert run.tool_calls == 1
+
+
 async def test_two_failures_in_a_row_on_the_same_thing_end_it() -> None:
     """The model gets one round to answer, without tools; what the tool wrote is not in our own words (R4, R5)."""
     run, model = await asked(looks("bad"), looks("bad"), "I could not find it", looks("never"))
