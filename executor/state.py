@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
-from ..planner.models.messages import InvalidToolCall, Message, ToolCall
+from ..planner.models.messages import AIMessage, InvalidToolCall, Message, ToolCall
 from ..planner.plan import Patch, Plan
 from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
@@ -373,12 +373,14 @@ class Dialogue:
     __slots__ = (
         "asked",
         "attempts",
+        "called",
         "done",
         "earlier",
         "failing",
         "frame",
         "heard_instead",
         "history",
+        "ids",
         "large",
         "max_rounds",
         "must_call",
@@ -394,6 +396,10 @@ class Dialogue:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.history: list[Message] = []
+        self.ids: set[str] = set()
+        """The ids of all messages so far."""
+        self.called: set[str] = set()
+        """The ids of all calls so far: services begin anew in each answer, and each must be known by its own."""
         self.heard_instead: list[Message] | None = None
         """What the model hears in this round in place of the history, by the wish of a hook."""
         self.offered: tuple[str, ...] = tuple(spec["tools"])
@@ -431,8 +437,14 @@ class Dialogue:
     def add(self, message: Message) -> None:
         """The history goes on with this message, under an id of its own."""
         if message.id is None:
+            while f"m{self.said}" in self.ids:
+                self.said += 1
             message = replace(message, id=f"m{self.said}")
         self.said += 1
+        self.ids.add(str(message.id))
+        if isinstance(message, AIMessage):
+            self.called.update(call.id for call in message.tool_calls)
+            self.called.update(call.id for call in message.invalid_calls)
         self.history.append(message)
 
 

@@ -95,8 +95,10 @@ class React:
     ) -> dict[str, Json]:
         """The loop as plain JSON, as a run records it. `answer` is the schema of the answer where none is set here."""
         wanted = _schema(self.response_format) if self.response_format is not None else answer
+        ours = rules(self.system_prompt)
+        said = (m for m in messages if not (isinstance(m, SystemMessage) and m.content == ours.content))
         return {
-            "messages": [message.to_json() for message in (rules(self.system_prompt), *messages)],
+            "messages": [message.to_json() for message in (ours, *said)],
             "tools": [] if self.tool_choice == "none" else sorted(tools),
             "response_format": wanted,
             "max_rounds": self.max_rounds,
