@@ -661,8 +661,8 @@ class Engine:
         deadline: float | None = None,
     ) -> Run:
         """`run` for programs without an event loop."""
-        options = {"inputs": inputs, "approval": approval, "run_id": run_id, "deadline": deadline}
-        return _block(partial(self.run, plan, **options), "run")
+        options: dict[str, Any] = {"inputs": inputs, "approval": approval, "run_id": run_id}
+        return _block(partial(self.run, plan, deadline=deadline, **options), "run")
 
     def rehearse_blocking(
         self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
