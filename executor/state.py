@@ -541,6 +541,10 @@ class State:
         self.seen_using: set[tuple[str, str]] = set()
         """Which tools have counted `tokens` or a `cost`, whatever they state."""
         self.opened_at = 0.0
+        self.deadline: float | None = None
+        """In how many seconds from its opening the run is wanted to end; it stops nothing."""
+        self.trace = ""
+        """The span in which the last part of the run was told, as `traceparent`."""
         self.away = 0.0
         """Seconds in which the run only waited for people, was paused, or had no process."""
         self.idle = False
