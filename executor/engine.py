@@ -16,6 +16,7 @@ import copy
 import inspect
 import json
 import logging
+import math
 import random
 import secrets
 import sys
@@ -92,7 +93,9 @@ from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_ma
 from .safe import Safe
 from .shelf import Shelf
 from .state import Call, Perform, State
+from .stream import EventStream
 from .telling import Listen
+from .watching import Watcher
 
 __all__ = ["Engine", "read_run"]
 
@@ -179,6 +182,7 @@ class Engine:
             "before_model": before_model,
             "after_model": after_model,
         }
+        self._readers: list[Watcher] = []
         functions = {"decide": decide, "watch": watch, "listen": listen, "authorize": authorize, **hooks}
         _check_host(planner, hands, clock=clock, dice=dice, **functions)
         self._host = Host(
@@ -195,6 +199,7 @@ class Engine:
             window=react.window if react is not None else None,
             limiter=Limiter(clock, dice),
             safe=self._safe,
+            readers=self._readers,
         )
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
@@ -224,6 +229,7 @@ class Engine:
         schema: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        deadline: float | None = None,
     ) -> Run:
         """Plan and run in one go, for plans that need no approval. `schema` is that of the `inputs`.
 
@@ -232,12 +238,13 @@ class Engine:
         """
         run_id = run_id or _new_id(self._host.clock())
         if not self.policies.start_early:
-            return await self.run(await self._plan(goal, schema), inputs=inputs, run_id=run_id)
+            plan = await self._plan(goal, schema)
+            return await self.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
         try:
             async with anyio.create_task_group() as tasks:
                 early = Early(self._alone(), run_id, inputs, tasks)
                 plan = await self._plan(goal, schema, early.begin)
-                run = await self._run_after(early, plan, inputs, run_id)
+                run = await self._run_after(early, plan, inputs, run_id, deadline)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             cause = _cause(group)
@@ -247,14 +254,14 @@ class Engine:
         return run
 
     async def _run_after(
-        self, early: Early, plan: Plan, inputs: Mapping[str, Any] | None, run_id: str
+        self, early: Early, plan: Plan, inputs: Mapping[str, Any] | None, run_id: str, deadline: float | None
     ) -> Run:
         """Run a plan of which some calls have begun; those that it does not hold are charged to it all the same."""
         spent = self._spent.get(plan.digest, Used())
         self._spent[plan.digest] = spent._replace(tool_calls=spent.tool_calls + early.discarded_by(plan))
         other = copy.copy(self)
         other._host = self._host._replace(early=early)
-        return await other.run(plan, inputs=inputs, run_id=run_id)
+        return await other.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
 
     async def _plan(
         self,
@@ -448,13 +455,18 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         approval: Approval | None = None,
         run_id: str | None = None,
+        deadline: float | None = None,
     ) -> Run:
         """Run a plan to its end, or to where only people can go on.
+
+        `deadline` is in how many seconds it is wanted to end, waits for people included: an objective, which is measured
+        and told and stops nothing (`Policies(budget=Budget(seconds=...))` does).
 
         A step's failure is in the `Run`; raised is what keeps it from starting: `CheckFailed`, `BadInput` (inputs),
         `NotApproved`, `JournalError`. Cancelled from outside, the run pauses and can be resumed.
         """
         self._checked(plan)
+        _check_deadline(deadline)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
         await self._learn()
@@ -468,7 +480,8 @@ class Engine:
             state = State(known)
             state.policies = self.policies
             runtime = self._runtime(state, log)
-            runtime.write(self._opening(runtime, plan, settled, approval, log.run, shown))
+            opening = self._opening(runtime, plan, settled, approval, log.run, shown)
+            runtime.write(opening._replace(deadline=deadline))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
@@ -498,6 +511,7 @@ class Engine:
             model=None,
             early=None,
             limiter=inner._host.limiter,
+            readers=(),
             watch=both,
         )
         run_id = f"rehearsal-{_new_id(self._host.clock())}"
@@ -661,6 +675,35 @@ class Engine:
         expect(str, run_id, "the id of a run")
         return read_run(self.journal, run_id)
 
+    def events(
+        self,
+        run_id: str | None = None,
+        *,
+        after: int | Mapping[str, int] | None = 0,
+        kinds: Iterable[str | type[Event]] = (),
+        follow: bool = False,
+        every: float = 0.5,
+    ) -> EventStream:
+        """The events of a run, or of all runs of the journal: `async for run, event in engine.events(...)`.
+
+        `after` is the number (`event.seq`) of the last one you have, of several runs a number for each; None: what
+        happens from now on. `kinds` are the kinds of events you want. `follow` goes on with what happens next, until the
+        run is closed; the journal is asked for what other processes do each `every` seconds. Call it where an event loop
+        runs. A slow reader does not slow a run. Raises `BadInput`, and while it is read `UnknownRun`, `JournalError`.
+        """
+        if run_id is not None:
+            expect(str, run_id, "the id of a run")
+        return EventStream(
+            self.journal,
+            self._readers,
+            self._live,
+            run_id,
+            after=after,
+            kinds=kinds,
+            follow=follow,
+            every=every,
+        )
+
     def runs(self) -> list[RunLine]:
         """All runs of the journal, the newest first."""
         return self.journal.runs()
@@ -683,9 +726,11 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         approval: Approval | None = None,
         run_id: str | None = None,
+        deadline: float | None = None,
     ) -> Run:
         """`run` for programs without an event loop."""
-        return _block(partial(self.run, plan, inputs=inputs, approval=approval, run_id=run_id), "run")
+        options: dict[str, Any] = {"inputs": inputs, "approval": approval, "run_id": run_id}
+        return _block(partial(self.run, plan, deadline=deadline, **options), "run")
 
     def rehearse_blocking(
         self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
@@ -862,9 +907,10 @@ class Engine:
         child.principal = (
             call.principal
         )  # granted already, by the roles of today and not those that were recorded
-        child._live = self._live
+        child._live, child._readers = self._live, self._readers
         child._safe = self._safe
-        child._host = child._host._replace(safe=self._safe, limiter=self._host.limiter)
+        host = self._host
+        child._host = child._host._replace(safe=self._safe, limiter=host.limiter, readers=host.readers)
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
@@ -936,6 +982,13 @@ def _check_host(planner: object, hands: object, **functions: object) -> None:
     for name, function in functions.items():
         if function is not None and not callable(function):
             raise BadInput(f"{name} must be a function, not {shorten(repr(function), 60)}")
+
+
+def _check_deadline(seconds: object) -> None:
+    """Raises `BadInput` for a deadline that is none."""
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds)
+    if seconds is not None and not (number and seconds > 0):  # type: ignore[operator]
+        raise BadInput(f"the deadline is a number of seconds from now on, not {shorten(repr(seconds), 60)}")
 
 
 def _form_of(plan: Plan) -> dict[str, Any] | None:

@@ -104,6 +104,7 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.approval = event.approval
     state.planner = event.planner
     state.planner_calls = event.planner_calls
+    state.deadline, state.trace = event.deadline, event.trace
     state.hooks = frozenset(event.hooks)
     open_account(state, event)
     state.fallback = event.fallback
@@ -326,6 +327,7 @@ def _resumed(state: State, event: e.RunResumed) -> None:
     state.waiting = False
     state.principal = event.principal
     state.denied.clear()
+    state.trace = event.trace
     if event.seconds is not None:
         bound_seconds(state, event.seconds)
     planner_asked_again(state)

@@ -129,6 +129,15 @@ class Run:
     """Whether stand-ins were called in the place of tools: nothing in it happened."""
     parent: str = ""
     """The run in which this one is the call of a sub-plan."""
+    deadline: float | None = None
+    """In how many seconds from its opening it was wanted to end; that stops nothing (`budget.seconds` does)."""
+    took: float = 0.0
+    """Seconds from its opening to its end, or to its last event so far; waits for people included."""
+
+    @property
+    def late(self) -> bool:
+        """Whether it took longer than it was wanted to."""
+        return self.deadline is not None and self.took > self.deadline
 
     @property
     def left(self) -> Left:
@@ -178,8 +187,14 @@ class Run:
             "replans": self.replans,
             **({"messages": [m.to_json() for m in self.messages]} if self.messages else {}),
             **({"parent": self.parent} if self.parent else {}),
+            **self._objective(),
             **({"rehearsal": True} if self.rehearsal else {}),
         }
+
+    def _objective(self) -> dict[str, Any]:
+        if self.deadline is None:
+            return {}
+        return {"deadline": self.deadline, "took": self.took, "late": self.late}
 
 
 def run_of(state: State, *, journal_failed: str = "") -> Run:
@@ -206,6 +221,8 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         messages=_messages(state),
         earlier=state.dialogue.earlier if state.dialogue is not None else 0,
         parent=state.parent,
+        deadline=state.deadline,
+        took=round(max(0.0, state.at - state.opened_at), 6),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -52,6 +52,7 @@ from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 from .telling import Listen, Said
 from .threads import Threads
+from .watching import Watcher
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
@@ -104,6 +105,14 @@ class Host(NamedTuple):
     """Why a run pauses that is cancelled from outside (`RunPaused.reason`)."""
     safe: Safe | None = None
     """Where tools get their secrets from, and what takes them out of all that is written."""
+    readers: Sequence[Watcher] = ()
+    """Who reads the events of all runs of an engine; they come and go."""
+
+    @property
+    def watchers(self) -> list[Watcher]:
+        """Who sees the events of a run, besides the readers."""
+        watch = self.watch
+        return [] if watch is None else [Watcher("watch", lambda event, state: watch(event))]
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -142,7 +151,8 @@ class Runtime:
         self._letting_go = False
         self._cancelled = False
         self._asking = 0
-        self._watch = host.watch
+        self._watchers = host.watchers
+        self._readers = host.readers
         self._safe = host.safe
         self._breath = time.perf_counter()
 
@@ -154,7 +164,7 @@ class Runtime:
             event = self._safe.clean(event)
         self._log.append(event)
         commands = advance(self.state, event)
-        if self._watch is not None:
+        if self._watchers or self._readers:
             self._show(event)
         return commands
 
@@ -182,15 +192,14 @@ class Runtime:
         return left is not None and left <= 0
 
     def _show(self, event: Event) -> None:
-        """Let the host see an event; one that raises is not shown another."""
-        assert self._watch is not None
-        try:
-            self._watch(event)
-        except Exception:
-            self._watch = None
-            _LOG.exception(
-                "`watch` raised at %s, so run %r goes on without it", type(event).__name__, self.state.run
-            )
+        """Let everybody see an event who watches; one that raises is not shown another of this run."""
+        for watcher in (*self._watchers, *self._readers):
+            try:
+                watcher.see(event, self.state)
+            except Exception:
+                self._watchers = [other for other in self._watchers if other is not watcher]
+                kind, run = type(event).__name__, self.state.run
+                _LOG.exception("`%s` raised at %s, so run %r goes on without it", watcher.name, kind, run)
 
     def _heard(self, said: Said) -> None:
         """Pass on what a tool says, without secrets."""

@@ -182,6 +182,25 @@ async def test_a_large_result_is_shown_by_its_beginning_and_read_in_parts() -> N
     assert run.tool_calls == 1
 
 
+async def test_each_call_of_a_dialogue_has_an_id_of_its_own() -> None:
+    """Services begin anew in each answer; a history in which two calls have one id is refused by others."""
+    run, _ = await asked(looks("a"), looks("b"), looks("c"), "done")
+    ids = [call.id for m in run.messages if isinstance(m, AIMessage) for call in m.tool_calls]
+    assert len(set(ids)) == 3
+    assert [m.tool_call_id for m in run.messages if isinstance(m, ToolMessage)] == ids
+
+
+async def test_a_history_that_is_handed_in_again_goes_on() -> None:
+    """The rules stand in it once, and every message and call keeps or gets an id that no other has."""
+    first, _ = await asked(looks("a"), "done")
+    model = ScriptedModel([looks("b"), "done again"])
+    run = await create_agent(model, [find]).ainvoke([*first.messages, "and b?"])
+    assert [type(m).__name__ for m in run.messages].count("SystemMessage") == 1
+    assert len({m.id for m in run.messages}) == len(run.messages) == 9
+    assert len({c.id for m in run.messages if isinstance(m, AIMessage) for c in m.tool_calls}) == 2
+    assert answered(run.messages)
+
+
 async def test_two_failures_in_a_row_on_the_same_thing_end_it() -> None:
     """The model gets one round to answer, without tools; what the tool wrote is not in our own words (R4, R5)."""
     run, model = await asked(looks("bad"), looks("bad"), "I could not find it", looks("never"))
@@ -256,6 +275,11 @@ async def test_a_tool_must_be_called_first_where_that_is_wanted() -> None:
     assert (run.output, len(model.requests)) == ("43", 3)
     _, model = await asked("42", tool_choice="none")
     assert "tools" not in model.requests[0].options
+    run, model = await asked(looks("a"), "43", tools=[find, rows], tool_choice="find")
+    assert [[spec["name"] for spec in r.options["tools"]] for r in model.requests] == [
+        ["find"],
+        ["find", "rows"],
+    ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
