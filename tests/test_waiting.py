@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 from support.virtual import BACKENDS, now, run_virtual
 
-from foreplan import Engine, MemoryJournal, Plan, Policies, Principal, Registry, Run, as_tool, ask, tool
+from foreplan import (
+    Budget,
+    Engine,
+    MemoryJournal,
+    Plan,
+    Policies,
+    Principal,
+    Registry,
+    Run,
+    as_tool,
+    ask,
+    tool,
+)
 from foreplan.executor.events import DecisionMade, Event, RunPaused, RunResumed
 from foreplan.executor.journal import Journal
 from foreplan.executor.questions import questions_in
@@ -245,7 +257,10 @@ def test_the_time_of_waiting_is_not_the_run_s(backend: str) -> None:
 
     async def main() -> Run:
         journal = MemoryJournal()
-        rules = {"policies": Policies(approve="never", budget={"seconds": 60}), "clock": now}
+        rules: dict[str, Any] = {
+            "policies": Policies(approve="never", budget=Budget(seconds=60)),
+            "clock": now,
+        }
         run = await engine(journal, **rules).run(each("ada"))
         await anyio.sleep(86_400)
         await engine(journal, **rules).decide(run.id, {"pays[0]:call:0": "approve"})
