@@ -20,7 +20,7 @@ from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
 from ..planner.models.history import Messages
 from ..planner.models.window import Window
-from ..planner.react import React, ToolChoice
+from ..planner.react import React
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .engine import Engine, cause_of
@@ -99,7 +99,7 @@ def create_agent(
     response_format: Any = None,
     *,
     max_rounds: int = 10,
-    tool_choice: ToolChoice = "auto",
+    tool_choice: str = "auto",
     window: Window | None = None,
     **options: Any,
 ) -> Agent:

@@ -7,7 +7,7 @@ After a failed append nothing more can be appended, so nothing new is started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from ..policies.errors import JournalError, NotApproved, UnknownRun
@@ -54,6 +54,9 @@ class Journal(Protocol):
 
     def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
         """The events of a run that come after this number, in order. Raises `UnknownRun`."""
+
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order: a quick look, for which the chain is not followed. Raises `UnknownRun`."""
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first. One whose process was killed says so: it waits, `interrupted`."""
@@ -160,6 +163,10 @@ class MemoryJournal:
     def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
         """The events of a run that come after this number, in order."""
         return iter(self._known(run)[after:])
+
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order."""
+        return (event for event in list(self._known(run)) if type(event) in kinds)
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first."""

@@ -277,6 +277,11 @@ async def test_a_tool_must_be_called_first_where_that_is_wanted() -> None:
     assert (run.output, len(model.requests)) == ("43", 3)
     _, model = await asked("42", tool_choice="none")
     assert "tools" not in model.requests[0].options
+    run, model = await asked(looks("a"), "43", tools=[find, rows], tool_choice="find")
+    assert [[spec["name"] for spec in r.options["tools"]] for r in model.requests] == [
+        ["find"],
+        ["find", "rows"],
+    ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
