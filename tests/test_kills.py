@@ -22,6 +22,13 @@ def server() -> Iterator[Processes]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def other() -> Iterator[Processes]:
+    """Somebody else who does."""
+    with processes() as started:
+        yield started
+
+
 def killed(server: Processes, folder: Path, least: int, each: int, seed: int) -> Counter[str]:
     """Runs of every case, killed at every point in turn, until there were so many kills."""
     dice, kills = random.Random(seed), Counter[str]()
@@ -46,58 +53,55 @@ def until_done(server: Processes, witness: Witness, case: str) -> None:
     witness.judge(server.ask(folder=witness.folder, case=case), strict=False)
 
 
-def test_one_of_two_processes_drives_a_run(server: Processes, tmp_path: Path) -> None:
+def test_one_of_two_processes_drives_a_run(server: Processes, other: Processes, tmp_path: Path) -> None:
     """While one drives a run, the other is told so and has no effect; after it is killed, the other goes on."""
     witness = Witness(tmp_path, "mixed")
-    with processes() as other:
-        stopped = server.ask(folder=tmp_path, case="mixed", kill=["started", 3], stop=True)["stopped"]
-        before = lines_of(witness.effects)
-        told = other.ask(folder=tmp_path, case="mixed")
-        assert (told["state"], "is being driven already" in told["message"]) == ("JournalError", True)
-        assert lines_of(witness.effects) == before
-        os.kill(stopped, signal.SIGKILL)
-        assert server.ask(wake=stopped)["signal"] == signal.SIGKILL
-        witness.look()
-        until_done(other, witness, "mixed")
+    stopped = server.ask(folder=tmp_path, case="mixed", kill=["started", 3], stop=True)["stopped"]
+    before = lines_of(witness.effects)
+    told = other.ask(folder=tmp_path, case="mixed")
+    assert (told["state"], "is being driven already" in told["message"]) == ("JournalError", True)
+    assert lines_of(witness.effects) == before
+    os.kill(stopped, signal.SIGKILL)
+    assert server.ask(wake=stopped)["signal"] == signal.SIGKILL
+    witness.look()
+    until_done(other, witness, "mixed")
 
 
-def test_two_processes_rush_for_one_run(server: Processes, tmp_path: Path) -> None:
+def test_two_processes_rush_for_one_run(server: Processes, other: Processes, tmp_path: Path) -> None:
     """Both try to take up a killed run at once, again and again: the effects are those of one."""
-    with processes() as other:
-        for number in range(4):
-            (tmp_path / str(number)).mkdir()
-            request = {"folder": tmp_path / str(number), "case": "undo"}
-            witness = Witness(tmp_path / str(number), "undo")
-            server.ask(**request, kill=["effect", 1 + number % 2])
-            for one in (server, other):
-                one.begin(**request)
-            ends = [one.end() for one in (server, other)]
-            assert "failed" in {end["state"] for end in ends}  # how the case is to end
-            assert {end["state"] for end in ends} <= {"failed", "JournalError", "BadInput"}
-            witness.judge(next(end for end in ends if end["state"] == "failed"), strict=True)
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+        request = {"folder": tmp_path / str(number), "case": "undo"}
+        witness = Witness(tmp_path / str(number), "undo")
+        server.ask(**request, kill=["effect", 1 + number % 2])
+        for one in (server, other):
+            one.begin(**request)
+        ends = [one.end() for one in (server, other)]
+        assert "failed" in {end["state"] for end in ends}  # how the case is to end
+        assert {end["state"] for end in ends} <= {"failed", "JournalError", "BadInput"}
+        witness.judge(next(end for end in ends if end["state"] == "failed"), strict=True)
 
 
 @pytest.mark.parametrize("n", [4, 6, 7, 9, 13])
 def test_an_owner_that_wakes_after_another_took_over_does_nothing(
-    server: Processes, tmp_path: Path, n: int
+    server: Processes, other: Processes, tmp_path: Path, n: int
 ) -> None:
     """Stopped before an append, its lock removed by somebody in a hurry: when it wakes, the run is another's.
 
     It may end a read that it was about to begin: reads do not wait until their beginning is on the disk.
     """
     witness = Witness(tmp_path, "undo")
-    with processes() as other:
-        stopped = server.ask(folder=tmp_path, case="undo", kill=["before append", n], stop=True)["stopped"]
-        witness.look()
-        for lock in (tmp_path / "runs.sqlite3-locks").iterdir():
-            lock.unlink()
-        until_done(other, witness, "undo")
-        before = lines_of(witness.effects)
-        woken = server.ask(wake=stopped)
-        assert (woken["state"], woken["reason"]) == ("stopped", "journal")
-        assert "taken over by another process" in woken["message"]
-        assert {line["tool"] for line in lines_of(witness.effects)[len(before) :]} <= {"broken"}
-        witness.look()
+    stopped = server.ask(folder=tmp_path, case="undo", kill=["before append", n], stop=True)["stopped"]
+    witness.look()
+    for lock in (tmp_path / "runs.sqlite3-locks").iterdir():
+        lock.unlink()
+    until_done(other, witness, "undo")
+    before = lines_of(witness.effects)
+    woken = server.ask(wake=stopped)
+    assert (woken["state"], woken["reason"]) == ("stopped", "journal")
+    assert "taken over by another process" in woken["message"]
+    assert {line["tool"] for line in lines_of(witness.effects)[len(before) :]} <= {"broken"}
+    witness.look()
 
 
 @pytest.mark.parametrize("case", ["mixed", "agent"])

@@ -22,6 +22,8 @@ __all__ = ["POINTS", "Processes", "Witness", "kill_until", "processes"]
 CHILD = Path(__file__).with_name("killing_child.py")
 POINTS = ("before append", "after append", "started", "effect", "settled")
 """Where a process dies by its own hand; `after` is where somebody else kills it, at a random moment."""
+WIDE = {"before append": 80, "after append": 80, "started": 14, "effect": 20, "settled": 20}
+"""How often a process passes each point at most in the largest case, about."""
 ACTS = ("pay", "transfer", "charge", "give_back")
 MOST = 200
 """Processes after which a run that is not done has something wrong."""
@@ -159,23 +161,18 @@ def kill_until(
 ) -> Counter[str]:
     """Run a case and kill its processes, `most` times at the points that come, until it is done. The kills by point."""
     witness, kills = Witness(folder, case), Counter[str]()
-    reach = dict(before=80, after=80, started=14, effect=20, settled=20) if case == "mixed" else {}
+    passes = WIDE if case == "mixed" else {}
     for _ in range(MOST):
-        kill = None
+        point, kill = "", None
         if kills.total() < most:
             point = next(points)
-            n = (
-                dice.uniform(0.0, 0.15)
-                if point == "after"
-                else dice.randint(1, reach.get(point.split()[0], 5))
-            )
+            n = dice.uniform(0.0, 0.15) if point == "after" else dice.randint(1, passes.get(point, 5))
             kill = [point, n]
         said = server.ask(folder=folder, case=case, kill=kill, **more)
         if said["signal"] == 0:
             assert "output" in said, said
             witness.judge(said, strict=not more.get("stubborn"))
             return kills
-        assert kill is not None
-        kills[kill[0]] += 1
+        kills[point] += 1
         witness.look()
     raise AssertionError(f"not done after {MOST} processes")

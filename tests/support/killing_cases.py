@@ -16,9 +16,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from foreplan import Budget, Engine, Found, Plan, Policies, Retry, Run, Tool, ToolContext, ToolFailure
-from foreplan import as_tool, ask, tool
-from foreplan.executor.engine import Answer
+from foreplan import (
+    Budget,
+    Engine,
+    Found,
+    Plan,
+    Policies,
+    Retry,
+    Run,
+    Tool,
+    ToolContext,
+    ToolFailure,
+    as_tool,
+    ask,
+    tool,
+)
+from foreplan.executor.runtime import Answer
 from foreplan.planner.models.messages import AIMessage, Message, ToolCall
 from foreplan.planner.models.scripted import ScriptedModel
 from foreplan.planner.react import React
