@@ -5,8 +5,10 @@ A command gets its screen and what the user typed. It raises what `screen.compla
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -59,6 +61,7 @@ __all__ = [
     "approve",
     "cancel",
     "check",
+    "follow",
     "make_plan",
     "rehearse",
     "resume",
@@ -296,9 +299,19 @@ _ANSWERS = 3
 """So many answers are spelled out in the command that is shown."""
 
 
-def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: str, *, full: bool) -> Code:
+def run(
+    screen: Screen,
+    setting: Setting,
+    given: Given,
+    consent: Consent,
+    path: str,
+    *,
+    full: bool,
+    deadline: str | None = None,
+) -> Code:
     """Run a plan to its end, or to where only people can go on."""
     _scope(consent.scope)
+    wanted = read_duration(deadline)
     plan, source = read_given_plan(path)
     inputs = given.read(plan)
     approval = read_given_approval(consent.file)
@@ -311,7 +324,11 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
         desk = _desk(screen, view, consent.by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
-            screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
+            screen,
+            setting,
+            view,
+            lambda: engine.run(plan, inputs=inputs, approval=approval, deadline=wanted),
+            full=full,
         )
 
 
@@ -528,7 +545,9 @@ def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
 # ---------------------------------------------------------------------------------------------- looking back
 
 
-def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool) -> Code:
+def show(
+    screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool, after: int = 0
+) -> Code:
     """A run as its journal tells it."""
     with _stored(journal, reading=True) as stored:
         assert stored is not None
@@ -536,13 +555,34 @@ def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full
         listed = list(stored.events(run_id))
         found = read_run(stored, run_id)
     if events:
+        start, listed = listed[0].at if listed else 0.0, listed[after:]
         screen.document({"run": run_id, "events": [encode(event) for event in listed]})
-        screen.show(telling.event_list(listed), important=True)
+        screen.show(telling.event_list(listed, start), important=True)
     else:
         screen.document(found.to_json())
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
         model = "MODULE:NAME" if found.messages else None
         _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
+    return Code.DONE
+
+
+def follow(screen: Screen, journal: str | None, run_id: str, *, after: int, every: float = 0.5) -> Code:
+    """The events of a run as they happen, in whatever process, until it is closed; with --json one document a line."""
+    with _stored(journal) as stored:
+        assert stored is not None
+        run_id = _run_in(stored, run_id)
+        start = next(iter(stored.events(run_id))).at
+
+        async def tell() -> None:
+            async for run, event in Engine([], journal=stored).events(
+                run_id, after=after, follow=True, every=every
+            ):
+                if screen.json:
+                    screen.write(json.dumps({"run": run, **encode(event)}) + "\n")
+                screen.show(telling.event_list([event], start), important=True)
+
+        with suppress(KeyboardInterrupt):
+            wait_for(tell)
     return Code.DONE
 
 

@@ -119,6 +119,13 @@ def _verdict(run: Run, took: float | None) -> Text:
     facts: list[Text | str] = [Text(fate(run), _STATES[run.state]), line(run.id)]
     if took is not None:
         facts.append(seconds(took))
+    if run.deadline is not None:
+        late = (
+            f"{seconds(run.took - run.deadline)} over its deadline of"
+            if run.late
+            else "within its deadline of"
+        )
+        facts.append(Text(f"{late} {seconds(run.deadline)}", "red" if run.late else ""))
     if rounds := sum(isinstance(message, AIMessage) for message in _new(run)):
         facts.append(count(rounds, "round"))
     facts.append(count(run.tool_calls, "call"))
@@ -447,21 +454,24 @@ def _goal_line(run: RunLine, known: set[str]) -> Text:
     return said
 
 
-def event_list(events: Iterable[Event]) -> RenderableType:
+def event_list(events: Iterable[Event], start: float | None = None) -> RenderableType:
     """Every event with its number, its seconds from the start, and what it says."""
     rows: list[list[RenderableType]] = []
-    start = None
     for event in events:
         start = event.at if start is None else start
         rows.append(
             [
                 Text(f"{event.seq:>4}", "dim"),
                 Text(f"{event.at - start:>8.3f}", "dim"),
-                Text(type(event).__name__),
+                Text(f"{type(event).__name__:<{_WIDEST}}"),
                 line(_told(event), limit=240),
             ]
         )
     return columns(rows)
+
+
+_WIDEST = max(map(len, e.EVENTS))
+"""Events that are shown one by one stand under each other, too."""
 
 
 def _told(event: Event) -> str:

@@ -7,7 +7,7 @@ After a failed append nothing more can be appended, so nothing new is started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from ..policies.errors import JournalError, NotApproved, UnknownRun
@@ -52,8 +52,11 @@ class Journal(Protocol):
     def reopen(self, run: str) -> Log:
         """Take a run up again. Raises `UnknownRun`, and `JournalError` while another process drives it."""
 
-    def events(self, run: str) -> Iterator[Event]:
-        """All events of a run, in order. Raises `UnknownRun`."""
+    def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
+        """The events of a run that come after this number, in order. Raises `UnknownRun`."""
+
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order: a quick look, for which the chain is not followed. Raises `UnknownRun`."""
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first. One whose process was killed says so: it waits, `interrupted`."""
@@ -129,6 +132,9 @@ class MemoryLog:
 class MemoryJournal:
     """Runs in memory: for tests, and for runs nobody needs to prove or resume after the process ends."""
 
+    blocking = False
+    """Whether reading may have to wait, so that it is better done in a thread."""
+
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._approvals: dict[str, str] = {}
@@ -154,9 +160,13 @@ class MemoryJournal:
         self._driven.add(run)
         return MemoryLog(run, events, self._driven)
 
-    def events(self, run: str) -> Iterator[Event]:
-        """All events of a run, in order."""
-        return iter(list(self._known(run)))
+    def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
+        """The events of a run that come after this number, in order."""
+        return iter(self._known(run)[after:])
+
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order."""
+        return (event for event in list(self._known(run)) if type(event) in kinds)
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first."""

@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -104,8 +104,8 @@ class SqliteJournal:
             tail = Tail(RunLine(*row[3:]), row[1], epoch=row[0], approval=row[2])
             return SqliteLog(self, tail, held.pop_all())
 
-    def events(self, run: str) -> Iterator[Event]:
-        """All events of a run, in order, read as they are asked for.
+    def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
+        """The events of a run that come after this number, in order, read as they are asked for.
 
         Raises `UnknownRun`, and `JournalError` where the chain is broken: what comes after is not given.
         """
@@ -113,7 +113,32 @@ class SqliteJournal:
         line = self._line(run)
         if line is None:
             raise self._unknown(run)
-        return (_read(run, seq, data, self._whole) for seq, data, _ in self._texts(run, line.events))
+        return (_read(run, seq, data, self._whole) for seq, data, _ in self._texts(run, line.events, after))
+
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order, one at a time: a quick look, for which the chain is not followed.
+
+        Raises `UnknownRun`, and `JournalError` for an event that cannot be read.
+        """
+        self._settle()
+        line = self._line(run)
+        if line is None:
+            raise self._unknown(run)
+        begins = [f'{{"type":"{kind.__name__}"*' for kind in kinds]
+        alike = " OR ".join(["body GLOB ?"] * len(begins))
+        found = self._ask(
+            f"SELECT seq FROM events WHERE run = ? AND seq <= ? AND ({alike}) ORDER BY seq",
+            run,
+            line.events,
+            *begins,
+        )
+        return (self._one(run, seq) for (seq,) in found)
+
+    def _one(self, run: str, seq: int) -> Event:
+        rows = self._ask("SELECT CAST(body AS BLOB) FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise JournalError(f"event {seq} of run {run!r} is missing")
+        return _read(run, seq, rows[0][0], self._whole)
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first."""
@@ -231,9 +256,9 @@ class SqliteJournal:
         rows = self._ask(f"SELECT {LINE} FROM runs WHERE run = ?", run)
         return RunLine(*rows[0]) if rows else None
 
-    def _texts(self, run: str, last: int) -> Iterator[tuple[int, bytes, bytes]]:
-        """Number, text and hash of each event up to `last`, checked against the chain."""
-        tip, seq = first_tip(run), 0
+    def _texts(self, run: str, last: int, seq: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+        """Number, text and hash of each event after `seq` up to `last`, checked against the chain from there on."""
+        tip = self._tip(run, seq) if 0 < seq < last else first_tip(run)
         while seq < last:
             rows = self._chunk(run, seq, last)
             if not rows:
@@ -248,6 +273,13 @@ class SqliteJournal:
                         f"event {seq} of run {run!r} is not what was written: its hash does not follow"
                     )
                 yield seq, data, hash_
+
+    def _tip(self, run: str, seq: int) -> bytes:
+        """Where the chain stands after this event."""
+        rows = self._ask("SELECT hash FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise _Broken(f"event {seq} of run {run!r} is missing")
+        return bytes(rows[0][0])
 
     def _chunk(self, run: str, seq: int, last: int) -> list[tuple[int, bytes, bytes]]:
         """Some rows after `seq`; between two chunks no transaction is open, so that writers can tidy up."""

@@ -163,7 +163,7 @@ def in_time(backend: str, main: Any) -> tuple[Any, float]:
 @every_backend
 @every_row
 def test_planning_ends_with_a_sentence(backend: str, row: Row) -> None:
-    """Within the bounds for repairs and time; what is wrong with the last answer is said, and nothing was called."""
+    """Within the bounds for repairs and time; what is wrong with the last answer is said, and nothing was called (P2, P3, P7)."""
     answers, count, kind, words, _ = row
     model = Asked(answers(True))
     engine = Engine([fetch], ModelPlanner(model), policies=POLICIES, clock=now)
@@ -177,7 +177,7 @@ def test_planning_ends_with_a_sentence(backend: str, row: Row) -> None:
 @every_backend
 @every_row
 def test_a_re_plan_ends_with_a_sentence_and_loses_nothing(backend: str, row: Row) -> None:
-    """The plan is the one that was run, its results stay, no call is made again (P7, R5)."""
+    """The plan is the one that was run, its results stay, no call is made again (P2, P3, P7, R5)."""
     answers, count, _, _, words = row
     model = Asked(answers(False))
     engine = Engine([fetch], ModelPlanner(model), policies=POLICIES, clock=now)
