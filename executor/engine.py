@@ -98,7 +98,7 @@ from .stream import EventStream
 from .telling import Listen
 from .watching import Watcher
 
-__all__ = ["Engine", "read_run"]
+__all__ = ["Engine", "cause_of", "read_run"]
 
 _T = TypeVar("_T")
 _MOST_PLANS = 1000
@@ -248,7 +248,7 @@ class Engine:
                 run = await self._run_after(early, plan, inputs, run_id, deadline)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
@@ -807,7 +807,7 @@ class Engine:
         try:
             await self._safe.learn(self.registry)
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
@@ -994,7 +994,7 @@ class Engine:
         try:
             await runtime.drive(commands)
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
@@ -1242,11 +1242,11 @@ def _held(log: Log) -> Iterator[None]:
     log.close()
 
 
-def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+def cause_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """The first real error in a group; None where it holds only cancellations, which must travel as they are."""
     cancelled = anyio.get_cancelled_exc_class()
     for error in group.exceptions:
-        found = _cause(error) if isinstance(error, BaseExceptionGroup) else error
+        found = cause_of(error) if isinstance(error, BaseExceptionGroup) else error
         if found is not None and not isinstance(found, cancelled):
             return found
     return None

@@ -270,8 +270,10 @@ def _part(dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Part | Failur
         )
     try:
         return Part(read_part(dialogue.large[of], path))
-    except (ExpressionError, EvaluationError) as error:
+    except ExpressionError as error:
         return Failure(Kind.BAD_ARGS, "bad_path", str(error))
+    except EvaluationError as error:
+        return Failure(Kind.BAD_ARGS, "bad_path", str(error), details={"plain": error.message})
 
 
 def _unmakable(state: State, dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Failure | None:

@@ -19,7 +19,7 @@ from ..policies.errors import BadInput
 from ..policies.expressions import parse
 from ..policies.failures import Failure
 from ..policies.text import did_you_mean
-from ..registry.schema import compile_schema
+from ..registry.schema import Problem, compile_schema
 from ..registry.signatures import schema_of
 from ..registry.tools import Tool
 from .answers import AnswerUnreadable, read_value
@@ -215,7 +215,15 @@ def read_final(message: AIMessage, response_format: Mapping[str, Json] | None) -
     except AnswerUnreadable as error:
         return None, error.findings[0].message
     problems = compile_schema(response_format, closed=True).problems(value)
-    return value, "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:5])
+    return value, "; ".join(map(_wrong, problems[:5]))
+
+
+def _wrong(problem: Problem) -> str:
+    """What is wrong with an answer without a word of it, for the model may have copied those from a tool."""
+    where, message = problem.pointer, problem.message.partition(", not ")[0]
+    if problem.rule == "additionalProperties" and message.startswith("is "):
+        where, message = where.rpartition("/")[0], f"has a key that {message}"
+    return f"{where or 'the whole'}: {message}"
 
 
 def repair_text(problem: str) -> str:
