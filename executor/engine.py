@@ -643,7 +643,7 @@ class Engine:
             found = Resuming(self.journal, drive, pick=pick, every=every, at_once=at_once, tell=tell)
             await found.go(once=once)
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
