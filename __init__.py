@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .planner.model_planner import ModelPlanner
     from .planner.models.extract import extract_with
     from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
+    from .planner.models.openai_model import OpenAIModel
     from .planner.models.recorded import RecordedModel
     from .planner.models.scripted import ScriptedModel
     from .planner.models.window import Window
@@ -74,6 +75,7 @@ __all__ = [
     "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
+    "OpenAIModel",
     "Patch",
     "Plan",
     "PlanBuilder",
@@ -126,6 +128,7 @@ _HOMES = {
     "planner.model_planner": ("ModelPlanner",),
     "planner.models.extract": ("extract_with",),
     "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
+    "planner.models.openai_model": ("OpenAIModel",),
     "planner.models.recorded": ("RecordedModel",),
     "planner.models.scripted": ("ScriptedModel",),
     "planner.models.window": ("Window",),

@@ -144,7 +144,11 @@ async def test_a_streamed_chat_is_the_same_answer() -> None:
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_an_answer_at_its_length_limit_says_so(streamed: bool) -> None:
     """`length` reaches whoever asked, who knows then that the text is not all of it."""
-    answers = stream(part(content="Fo"), part("length"), "[DONE]") if streamed else whole({"content": "Fo"}, "length")
+    answers = (
+        stream(part(content="Fo"), part("length"), "[DONE]")
+        if streamed
+        else whole({"content": "Fo"}, "length")
+    )
     with service(answers) as there:
         model = model_at(there)
         answer = (await heard(model))[0] if streamed else await model.agenerate(ASK)
@@ -217,7 +221,9 @@ async def test_what_is_no_answer_is_a_failure_with_a_sentence(name: str) -> None
         (503, "network", "unavailable"),
     ],
 )
-async def test_an_error_of_the_service_is_of_our_kinds_and_asked_once(status: int, kind: str, code: str) -> None:
+async def test_an_error_of_the_service_is_of_our_kinds_and_asked_once(
+    status: int, kind: str, code: str
+) -> None:
     """The SDK does not repeat; Retry-After and the host are in the failure, where the limits look for them."""
     refused = Answer(b'{"error": {"message": "no"}}', status, headers={"Retry-After": "7"})
     with service(refused) as there:
@@ -247,7 +253,9 @@ async def test_the_key_of_openai_goes_to_nobody_else(monkeypatch: pytest.MonkeyP
         assert there.asked[0][1]["authorization"] == "Bearer none"
 
 
-async def test_without_a_key_the_sentence_says_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_key_the_sentence_says_where_it_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """OpenAI itself is not asked without one."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(BadInput, match="OPENAI_API_KEY"):
@@ -331,8 +339,18 @@ SHORT = {
     "no output": (response() | {"output": None}, "network", "protocol_error", "its output is a NoneType"),
     "nothing": (response(), "network", "protocol_error", "nothing was said"),
     "a null item": (response(None), "network", "protocol_error", "item 0 of its output is null"),
-    "failed": (response(error={"code": "rate_limit_exceeded", "message": "slow"}), "network", "rate_limited", "slow"),
-    "still going": (response(spoken(TEXT), status="queued"), "network", "protocol_error", "it ended as 'queued'"),
+    "failed": (
+        response(error={"code": "rate_limit_exceeded", "message": "slow"}),
+        "network",
+        "rate_limited",
+        "slow",
+    ),
+    "still going": (
+        response(spoken(TEXT), status="queued"),
+        "network",
+        "protocol_error",
+        "it ended as 'queued'",
+    ),
     "a refusal": (response(spoken({"type": "refusal", "refusal": "No."})), "business", "refused", "No."),
     "one id twice": (response(CALL, CALL), "network", "protocol_error", "two calls have the id"),
     "cut": (
@@ -349,7 +367,10 @@ SHORT = {
     ),
     "failed in mid-stream": (
         stream(
-            {"type": "response.failed", "response": response(status="failed", error={"code": "x", "message": "gone"})},
+            {
+                "type": "response.failed",
+                "response": response(status="failed", error={"code": "x", "message": "gone"}),
+            },
             named=True,
         ),
         "network",

@@ -132,9 +132,7 @@ class OpenAIModel:
         key = shown_key(key) or ("none" if url is not None and not _is_openai(url) else None)
         web = openai.DefaultAsyncHttpxClient(verify=trusted(), timeout=None)
         try:
-            return openai.AsyncOpenAI(
-                api_key=key, base_url=url, max_retries=0, timeout=None, http_client=web
-            )
+            return openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, timeout=None, http_client=web)
         except openai.OpenAIError as error:
             raise BadInput(f"OpenAI cannot be asked: {error}") from None
 

@@ -156,7 +156,9 @@ class Telling:
         """The model declines, in these words."""
         self._refusal += why if isinstance(why, str) else ""
 
-    def call(self, key: object, id_: object = None, name: object = None, text: object = None) -> ToolCallChunk:
+    def call(
+        self, key: object, id_: object = None, name: object = None, text: object = None
+    ) -> ToolCallChunk:
         """A part of the call with this key; another id under the same key begins another call."""
         given = id_ if isinstance(id_, str) else ""
         index = self._keys.get(key)
@@ -187,7 +189,9 @@ class Telling:
         given = [id_ for id_ in self._ids if id_]
         twice = next((id_ for place, id_ in enumerate(given) if id_ in given[:place]), None)
         if twice is not None:
-            raise broken(f"two calls have the id {shorten(repr(twice), 60)}, so their results could not be told apart")
+            raise broken(
+                f"two calls have the id {shorten(repr(twice), 60)}, so their results could not be told apart"
+            )
         if self.finish == "tool_calls" and not self._ids:
             raise broken("it says that tools are to be called and names none")
         if self.finish == "length" and self._ids:
