@@ -57,7 +57,15 @@ from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
 from ..planner.route import MANY, Route, route
 from ..planner.subplans import Subplan
-from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun, expect
+from ..policies.errors import (
+    BadInput,
+    CannotPlan,
+    ForeplanError,
+    JournalError,
+    NotApproved,
+    UnknownRun,
+    expect,
+)
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.signing import Signer, Verifier
@@ -73,12 +81,14 @@ from .authorize import Authorize
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .early import Early
-from .events import Event, Outcome
+from .events import ASIDE, Event, Outcome
 from .hands import Hands, Result
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .limits import Limiter
 from .mind import outstanding, replay
+from .questions import Question, questions_in
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
+from .resuming import Pick, Resuming, Tell
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
@@ -88,11 +98,13 @@ from .stream import EventStream
 from .telling import Listen
 from .watching import Observer, Watcher
 
-__all__ = ["Engine", "read_run"]
+__all__ = ["Engine", "cause_of", "read_run"]
 
 _T = TypeVar("_T")
 _MOST_PLANS = 1000
 """So many plans are remembered with their cost until they are run."""
+_LOOK = 0.05
+"""Seconds between two looks whether a run is let go of."""
 _DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
 
 
@@ -240,7 +252,7 @@ class Engine:
                 run = await self._run_after(early, plan, inputs, run_id, deadline)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
@@ -559,7 +571,101 @@ class Engine:
             state = self._restore(run_id, events)
             self._recall(state, events)
             runtime = self._runtime(state, log)
-            return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
+            answers = _answers(state, decisions or {}, self.principal)
+            self._expect_in_time(state, answers)
+            return await self._drive(runtime, self._taken_up(runtime, answers))
+
+    async def decide(
+        self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
+    ) -> Run:
+        """Answer questions of a run that nobody drives, and leave it waiting: it goes on when it is resumed.
+
+        Needs none of its tools: answers are held against the recorded contracts. All of them are durable when this
+        returns, or none was taken. `patience`: seconds to wait while somebody drives the run. Raises what `resume` raises.
+        """
+        expect(str, run_id, "the id of a run")
+        await self._learn()
+        log = await self._reopened(run_id, patience)
+        with _held(log):
+            state = _recorded(self.journal, run_id)
+            if state.closed is not None:
+                raise _is_closed(run_id, state.closed)
+            if state.parent:
+                raise BadInput(
+                    f"run {run_id!r} is part of run {state.parent!r}, which asks for it: answer there"
+                )
+            who = self.principal if self.principal.id == state.principal.id else state.principal
+            answers = _answers(state, decisions, who)
+            self._expect_in_time(state, answers)
+            for id_, answer in answers.items():
+                _expect_inside(self.journal, state.decisions[id_], answer, who)
+            runtime = self._runtime(state, log)
+            if not state.waiting:  # its process was killed: it has waited since its last event
+                seq, _, dice = runtime.stamp()
+                runtime.write(e.RunPaused(seq, state.at, dice, ASIDE, tuple(state.decisions)))
+            for id_, answer in answers.items():
+                runtime.write(decision_made(id_, answer, runtime.stamp()))
+        return run_of(state)
+
+    async def _reopened(self, run_id: str, patience: float) -> Log:
+        """The log of a run, as soon as whoever drives it lets go of it."""
+        until = anyio.current_time() + patience
+        while anyio.current_time() < until:
+            with suppress(JournalError):
+                return self.journal.reopen(run_id)
+            await anyio.sleep(_LOOK)
+        return self.journal.reopen(run_id)
+
+    def _expect_in_time(self, state: State, answers: Mapping[str, Answer]) -> None:
+        """Raises `NotApproved` for a yes to a call whose run may begin none any more."""
+        expires_at = state.approval.get("expires_at") if state.approval is not None else None
+        begin = [id_ for id_, answer in answers.items() if answer.choice in ("approve", "edit", "retry")]
+        if begin and expires_at is not None and self._host.clock() >= expires_at:
+            raise NotApproved(
+                f"{begin[0]!r} cannot be allowed: the approval of run {state.run!r} has expired, so no call can begin any "
+                f"more; reject it, or cancel the run, approve the plan again and run it anew"
+            )
+
+    async def resume_all(
+        self,
+        *,
+        once: bool = False,
+        partly: bool = False,
+        paused: bool = False,
+        every: float = 0.25,
+        at_once: int = 16,
+        tell: Tell = lambda progress: None,
+    ) -> None:
+        """Take up every run of the journal that can go on, as soon as it can, until this is cancelled: then all pause.
+
+        Those are runs whose questions are all answered (`partly`: or some), and those whose process was killed; with
+        `paused` also those that somebody interrupted. `once`: return when nothing more can go on. The journal is looked at
+        each `every` seconds, and `at_once` runs go on at a time; several engines, in several processes, can do this on one
+        journal. `tell` hears what becomes of each run. A run that cannot go on here (`NotApproved`) is told and left alone.
+        """
+        if not (every > 0 and at_once >= 1):
+            raise BadInput(
+                f"`every` is a number of seconds and `at_once` a number of runs, not {every} and {at_once}"
+            )
+
+        def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run]:
+            other = self.told(watch=see)
+            other._host = other._host._replace(leaving=ASIDE)
+            return other.resume(run_id)
+
+        pick = Pick(partly, paused)
+        try:
+            found = Resuming(self.journal, drive, pick=pick, every=every, at_once=at_once, tell=tell)
+            await found.go(once=once)
+        except BaseExceptionGroup as group:
+            cause = cause_of(group)
+            if cause is None:
+                raise
+            raise cause from None
+
+    def waiting(self) -> list[Question]:
+        """What the runs of the journal wait for people to say, the oldest run first; replays none of them."""
+        return list(questions_in(self.journal))
 
     def cancel(self, run_id: str) -> None:
         """End a run for good: a live one's calls are cancelled; one that waits is closed. Raises `UnknownRun`."""
@@ -693,6 +799,12 @@ class Engine:
         """`resume` for programs without an event loop."""
         return _block(partial(self.resume, run_id, decisions=decisions), "resume")
 
+    def decide_blocking(
+        self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
+    ) -> Run:
+        """`decide` for programs without an event loop."""
+        return _block(partial(self.decide, run_id, decisions, patience=patience), "decide")
+
     # ------------------------------------------------------------------------------------------ inside
 
     def _checked(self, plan: Plan) -> None:
@@ -710,7 +822,7 @@ class Engine:
         try:
             await self._safe.learn(self.registry)
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
@@ -882,7 +994,8 @@ class Engine:
             self._recall(state, events)
             runtime = self._runtime(state, log)
             if len(events) >= 2:
-                commands = self._taken_up(runtime, answers_for(state, call), seconds)
+                answers = _answers(state, answers_for(state, call), self.principal)
+                commands = self._taken_up(runtime, answers, seconds)
             else:
                 if not events:
                     inputs = settle_inputs(plan, call.args)
@@ -892,10 +1005,9 @@ class Engine:
             return end_of_child(state, await self._drive(runtime, commands))
 
     def _taken_up(
-        self, runtime: Runtime, decisions: Mapping[str, Answer | str], seconds: float | None = None
+        self, runtime: Runtime, answers: Mapping[str, Answer], seconds: float | None = None
     ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        answers = _answers(runtime.state, decisions, self.principal)
         trace = self._traced(runtime.state, runtime.state.run)
         runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, trace))
         _settle_lost(runtime)
@@ -912,7 +1024,7 @@ class Engine:
             with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
                 await runtime.drive(commands)
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
@@ -1125,8 +1237,27 @@ def _answers(state: State, decisions: Mapping[str, Answer | str], principal: Pri
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
             raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
+        before = state.answered.get(id_)
+        if before is not None:
+            raise BadInput(
+                f"{id_!r} is answered already: {before.choice!r} by {before.by}; resume the run, or cancel it"
+            )
         answers[id_] = answer_to(state, asked, said, principal)
     return answers
+
+
+def _expect_inside(journal: Journal, asked: e.DecisionAsked, answer: Answer, principal: Principal) -> None:
+    """Raises `BadInput` for an answer that the run of a sub-plan, whose question it is, would not take."""
+    while "of" in asked.question:
+        try:
+            child = _recorded(journal, asked.question["run"])
+        except UnknownRun:
+            return
+        inner = child.decisions.get(asked.question["of"])
+        if inner is None:
+            return
+        answer_to(child, inner, answer, principal)
+        asked = inner
 
 
 @contextmanager
@@ -1141,11 +1272,11 @@ def _held(log: Log) -> Iterator[None]:
     log.close()
 
 
-def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+def cause_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """The first real error in a group; None where it holds only cancellations, which must travel as they are."""
     cancelled = anyio.get_cancelled_exc_class()
     for error in group.exceptions:
-        found = _cause(error) if isinstance(error, BaseExceptionGroup) else error
+        found = cause_of(error) if isinstance(error, BaseExceptionGroup) else error
         if found is not None and not isinstance(found, cancelled):
             return found
     return None

@@ -24,7 +24,10 @@ from ..policies.permissions import Principal
 from ..policies.policies import Policies
 
 __all__ = [
+    "ASIDE",
     "EVENTS",
+    "INTERRUPTED",
+    "PEOPLE",
     "CallAdmitted",
     "CallSettled",
     "CallStarted",
@@ -49,6 +52,11 @@ __all__ = [
     "encode",
     "path_text",
 ]
+
+PEOPLE = "waiting for people"
+INTERRUPTED = "interrupted"
+ASIDE = "put aside"
+"""Why a run has paused (`RunPaused.reason`): only people can go on; somebody stopped it; whoever comes next may go on."""
 
 Path: TypeAlias = "tuple[str | int, ...]"
 """Identity of a call inside its run: ids and indices from the outside in, such as `("refund", 3)`."""

@@ -270,16 +270,18 @@ def _part(dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Part | Failur
         )
     try:
         return Part(read_part(dialogue.large[of], path))
-    except (ExpressionError, EvaluationError) as error:
+    except ExpressionError as error:
         return Failure(Kind.BAD_ARGS, "bad_path", str(error))
+    except EvaluationError as error:
+        return Failure(Kind.BAD_ARGS, "bad_path", str(error), details={"plain": error.message})
 
 
 def _unmakable(state: State, dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Failure | None:
     if isinstance(call, InvalidToolCall):
         return Failure(Kind.BAD_ARGS, "invalid_call", call.error)
-    if dialogue.name_of(call.name) in dialogue.offered:
+    if dialogue.name_of(call.name) in dialogue.tools:
         return None
-    near = nearest(call.name, dialogue.offered)
+    near = nearest(call.name, dialogue.tools)
     guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return Failure(Kind.BAD_ARGS, "unknown_tool", f"no tool is called {shorten(repr(call.name), 80)}{guess}")
 

@@ -40,7 +40,7 @@ from .asking import differs, digest_of, read_edit, rejected_before
 from .authorize import Authorize, refusal_of
 from .budget import plain_usage, seconds_left
 from .early import Early
-from .events import Event, Outcome
+from .events import INTERRUPTED, PEOPLE, Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear
 from .hooks import Verdict, said_by, subject_of
@@ -101,6 +101,8 @@ class Host(NamedTuple):
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
     limiter: Limiter | None = None
     """What all runs of an engine share; without it, a run keeps to the limits on its own."""
+    leaving: str = INTERRUPTED
+    """Why a run pauses that is cancelled from outside (`RunPaused.reason`)."""
     safe: Safe | None = None
     """Where tools get their secrets from, and what takes them out of all that is written."""
     readers: Sequence[Watcher] = ()
@@ -247,7 +249,7 @@ class Runtime:
             if self._cancelled:
                 self.write(e.RunClosed(*self.stamp(), "stopped", "cancelled", None, "the run was cancelled"))
             else:
-                reason = "waiting for people" if state.resting else "interrupted"
+                reason = PEOPLE if state.resting else self._host.leaving
                 self.write(e.RunPaused(*self.stamp(), reason, tuple(state.decisions)))
         except JournalError as error:
             self.problem = error

@@ -12,12 +12,14 @@ so a network file system is refused. Source: https://www.sqlite.org/wal.html, ht
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import sqlite3
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ..policies.errors import JournalError
@@ -220,14 +222,7 @@ class SqliteFile:
 
     def _find(self, existing: bool) -> os.stat_result:
         """The file as it is there, made with mode 0600 where it is not."""
-        made = False
-        if not existing:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                os.close(os.open(self.path, flags, 0o600))
-                made = True
-            except FileExistsError:
-                pass
+        made = not (existing or os.path.lexists(self.path)) and self._make()
         found = self._look()
         deadline = time.monotonic() + min(self.patience, _MAKING)
         while not (made or found.st_size):
@@ -238,6 +233,31 @@ class SqliteFile:
             time.sleep(0.005)
             found = self._look()
         return found
+
+    def _make(self) -> bool:
+        """Make the file, whole from the first moment on: whoever is killed here leaves no half of one in its place.
+
+        True where it is empty still: without hard links it cannot be made beside its place.
+        """
+        new = self.path.with_name(f".foreplan-{secrets.token_hex(8)}")
+        _create(new)
+        try:
+            with closing(sqlite3.connect(new, timeout=self.patience, isolation_level=None)) as connection:
+                self._make_tables(connection)
+            os.link(new, self.path)
+        except FileExistsError:  # another process was faster
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
+                raise
+            with suppress(FileExistsError):
+                _create(self.path)
+                return True
+        finally:
+            for end in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{new}{end}")
+        return False
 
     def _look(self) -> os.stat_result:
         try:
@@ -263,11 +283,6 @@ class SqliteFile:
         if not self._tables(connection):
             if self.reading:
                 raise JournalError(f"{self.path} is no journal; name another file")
-            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                raise JournalError(
-                    f"{self.path} is on a file system without shared memory; put it on a local disk"
-                )
             self._make_tables(connection)
         version = self._version(connection)
         if version == "1" and self.reading:
@@ -298,6 +313,11 @@ class SqliteFile:
             raise
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise JournalError(
+                f"{self.path} is on a file system without shared memory; put it on a local disk"
+            )
         connection.execute("BEGIN IMMEDIATE")
         try:
             if not self._tables(connection):
@@ -315,6 +335,12 @@ class SqliteFile:
         if names and not names >= {"meta", "runs", "events"}:
             raise JournalError(f"{self.path} is the database of something else; name a file of its own")
         return bool(names)
+
+
+def _create(path: Path) -> None:
+    """An empty file for its owner alone, where there is none. Raises `FileExistsError`."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o600))
 
 
 def _mounts() -> str:

@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 
 from ..policies.errors import JournalError, UnknownRun
 from .events import Event
-from .journal import RunLine, at_rest, spent, unknown
+from .journal import UNFINISHED, RunLine, at_rest, spent, unknown
 from .ledger import INLINE_BYTES, LINE, Entry, Ledger, Tail, plain
 from .locks import Locks
 from .records import first_tip, from_text, hash_of, next_tip
@@ -115,10 +115,37 @@ class SqliteJournal:
             raise self._unknown(run)
         return (_read(run, seq, data, self._whole) for seq, data, _ in self._texts(run, line.events, after))
 
-    def runs(self) -> list[RunLine]:
-        """All runs, the newest first."""
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order, one at a time: a quick look, for which the chain is not followed.
+
+        Raises `UnknownRun`, and `JournalError` for an event that cannot be read.
+        """
         self._settle()
-        rows = self._ask(f"SELECT {LINE} FROM runs ORDER BY rowid DESC")
+        line = self._line(run)
+        if line is None:
+            raise self._unknown(run)
+        begins = [f'{{"type":"{kind.__name__}"*' for kind in kinds]
+        alike = " OR ".join(["body GLOB ?"] * len(begins))
+        found = self._ask(
+            f"SELECT seq FROM events WHERE run = ? AND seq <= ? AND ({alike}) ORDER BY seq",
+            run,
+            line.events,
+            *begins,
+        )
+        return (self._one(run, seq) for (seq,) in found)
+
+    def _one(self, run: str, seq: int) -> Event:
+        rows = self._ask("SELECT CAST(body AS BLOB) FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise JournalError(f"event {seq} of run {run!r} is missing")
+        return _read(run, seq, rows[0][0], self._whole)
+
+    def runs(self, *, unfinished: bool = False) -> list[RunLine]:
+        """All runs (or those that are not closed), the newest first."""
+        self._settle()
+        only = "WHERE state IN (?, ?) " if unfinished else ""
+        sql = f"SELECT {LINE} FROM runs {only}ORDER BY rowid DESC"
+        rows = self._ask(sql, *(UNFINISHED if unfinished else ()))
         lines = [RunLine(*row) for row in rows]
         return [self._as_it_stands(line) if line.state == "running" else line for line in lines]
 

@@ -22,7 +22,7 @@ from ..policies.secrets import Secret
 from ..registry.names import resolve_name
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .events import CallSettled, DecisionAsked, Event, Outcome, Path, RunClosed, path_text
+from .events import CallSettled, DecisionAsked, DecisionMade, Event, Outcome, Path, RunClosed, path_text
 from .program import Block, Code, Program
 
 __all__ = [
@@ -377,6 +377,7 @@ class Dialogue:
         "done",
         "earlier",
         "failing",
+        "first",
         "frame",
         "heard_instead",
         "history",
@@ -406,6 +407,8 @@ class Dialogue:
         self.response_format: dict[str, Any] | None = spec.get("response_format")
         self.max_rounds: int = spec["max_rounds"]
         self.must_call: bool = spec.get("must_call", False)
+        self.first: str = spec.get("first", "")
+        """The tool that is to be called first; in the first round no other is offered."""
         self.earlier: int = spec.get("earlier", 0)
         self.round = 0
         self.said = 0
@@ -429,6 +432,11 @@ class Dialogue:
     def last(self) -> bool:
         """Whether this round is the last."""
         return bool(self.over) or self.round >= self.max_rounds
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that are offered in this round."""
+        return () if self.last else (self.first,) if self.first and self.round == 1 else self.offered
 
     def name_of(self, said: str) -> str:
         """The offered tool that the model means."""
@@ -547,6 +555,8 @@ class State:
         self.open: dict[Hashable, Command] = {}
         self.given: list[Command] = []
         self.decisions: dict[str, DecisionAsked] = {}
+        self.answered: dict[str, DecisionMade] = {}
+        """Answers that were given while the run waits; it takes them in when it is resumed."""
         self.asked: set[str] = set()
         """The ids of all questions so far."""
         self.rejected: dict[tuple[str, str], Rejection] = {}
