@@ -246,7 +246,7 @@ class Telemetry:
             return
         told.ended = True
         if told.span.is_recording():
-            said = {
+            said: _Attributes = {
                 "foreplan.run.state": stands,
                 "foreplan.run.tool_calls": state.tool_calls,
                 "foreplan.run.model_calls": state.model_calls,
@@ -286,20 +286,18 @@ class Telemetry:
         span = self._tracer.start_span(f"execute_tool {tool.name}", parent)
         told.calls[event.path] = span, event.at, tool.name, tool.answered_by
         if span.is_recording():
-            span.set_attributes(
-                {
-                    "gen_ai.operation.name": "execute_tool",
-                    "gen_ai.tool.name": tool.name,
-                    "gen_ai.tool.type": "function",
-                    "gen_ai.tool.call.id": active.key,
-                    "foreplan.run.id": state.run,
-                    "foreplan.step": path_text(event.path),
-                    "foreplan.call.attempt": event.attempt,
-                    "foreplan.call.effect": tool.effect.value,
-                    "foreplan.call.queue_time": queued,
-                }
-                | self._content(told, "gen_ai.tool.call.arguments", active.args)
-            )
+            said: _Attributes = {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": tool.name,
+                "gen_ai.tool.type": "function",
+                "gen_ai.tool.call.id": active.key,
+                "foreplan.run.id": state.run,
+                "foreplan.step": path_text(event.path),
+                "foreplan.call.attempt": event.attempt,
+                "foreplan.call.effect": tool.effect.value,
+                "foreplan.call.queue_time": queued,
+            } | self._content(told, "gen_ai.tool.call.arguments", active.args)
+            span.set_attributes(said)
         context.attach(trace.set_span_in_context(span, context.get_current()))
 
     def _settled(self, event: e.CallSettled, state: State, told: _Told | None) -> None:

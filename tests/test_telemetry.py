@@ -89,7 +89,7 @@ async def test_a_run_is_a_span_and_each_attempt_one_below_it() -> None:
         "error.type": "failed",
     }
     [looked], [paid] = out.named("execute_tool look"), out.named("execute_tool pay")
-    said = dict(looked.attributes or {})
+    said: dict[str, Any] = dict(looked.attributes or {})
     assert said.pop("gen_ai.tool.call.id")
     assert said.pop("foreplan.call.queue_time") >= 0
     assert said == {

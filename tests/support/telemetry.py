@@ -48,13 +48,16 @@ class Told:
     def metric(self, name: str) -> dict[tuple[Any, ...], Any]:
         """The points of a metric by their attributes' values, those in order of their names; of a histogram, the count."""
         data = self._reader.get_metrics_data()
-        return {
-            tuple(value for _, value in sorted(point.attributes.items())): getattr(point, "count", None)
-            if hasattr(point, "bucket_counts")
-            else point.value
+        points: list[Any] = [
+            point
             for resource in (data.resource_metrics if data else ())
             for scope in resource.scope_metrics
             for metric in scope.metrics
             if metric.name == name
             for point in metric.data.data_points
-        }
+        ]
+        return {tuple(value for _, value in sorted(p.attributes.items())): _number(p) for p in points}
+
+
+def _number(point: Any) -> Any:
+    return point.count if hasattr(point, "bucket_counts") else point.value
