@@ -223,6 +223,26 @@ Reason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.", show_default=False)
 ]
 Events = Annotated[bool, typer.Option("--events", help="List every event instead.")]
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow", help="Show events as they happen, in whatever process, until the run is closed."
+    ),
+]
+After = Annotated[
+    int,
+    typer.Option(
+        "--after", metavar="NUMBER", min=0, help="Only events that come after the one of this number."
+    ),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option(
+        "--deadline",
+        metavar="90s",
+        help="When the run is wanted to end: it is told whether it did, and not stopped.",
+    ),
+]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
 Reads = Annotated[
     bool, typer.Option("--reads", help="Really call tools that only read and have no stand-in.")
@@ -405,6 +425,7 @@ def _run(
     yes: Yes = False,
     by: By = None,
     scope: ScopeWord = "none",
+    deadline: Deadline = None,
     key: SigningKey = None,
     journal: Journal = None,
     journal_key: JournalKey = None,
@@ -439,7 +460,7 @@ def _run(
     consent = Consent(approval, approve, yes, by, scope, key=key)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.run(s, setting, given, consent, plan, full=full),
+        lambda s: commands.run(s, setting, given, consent, plan, full=full, deadline=deadline),
     )
 
 
@@ -481,6 +502,8 @@ def _show(
     run: RunId,
     journal: Journal = None,
     events: Events = False,
+    follow: Follow = False,
+    after: After = 0,
     full: Full = False,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -490,10 +513,11 @@ def _show(
 
     It needs none of its tools.
     """
-    _do(
-        Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.show(s, journal, run, events=events, full=full),
-    )
+    screen = Screen(json=json, quiet=quiet, traceback=traceback)
+    if follow:
+        _do(screen, lambda s: commands.follow(s, journal, run, after=after))
+    else:
+        _do(screen, lambda s: commands.show(s, journal, run, events=events, full=full, after=after))
 
 
 @app.command("runs")

@@ -16,7 +16,7 @@ __all__ = ["verify"]
 def verify(screen: Screen, journal: str, run_id: str | None, key: str | None, last: str) -> Code:
     """Say whether the record holds, and what that proves."""
     verifier = read_verifier(key) if key is not None else None
-    with stored(journal) as found:
+    with stored(journal, reading=True) as found:
         assert found is not None
         run = run_in(found, run_id) if run_id is not None else None
         said = found.verify(run, key=verifier, last=last)

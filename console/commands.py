@@ -5,8 +5,10 @@ A command gets its screen and what the user typed. It raises what `screen.compla
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -59,6 +61,7 @@ __all__ = [
     "approve",
     "cancel",
     "check",
+    "follow",
     "make_plan",
     "rehearse",
     "resume",
@@ -300,9 +303,19 @@ _ANSWERS = 3
 """So many answers are spelled out in the command that is shown."""
 
 
-def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: str, *, full: bool) -> Code:
+def run(
+    screen: Screen,
+    setting: Setting,
+    given: Given,
+    consent: Consent,
+    path: str,
+    *,
+    full: bool,
+    deadline: str | None = None,
+) -> Code:
     """Run a plan to its end, or to where only people can go on."""
     _scope(consent.scope)
+    wanted = read_duration(deadline)
     plan, source = read_given_plan(path)
     inputs = given.read(plan)
     approval = read_given_approval(consent.file)
@@ -315,7 +328,11 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
         desk = _desk(screen, view, consent.by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
-            screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
+            screen,
+            setting,
+            view,
+            lambda: engine.run(plan, inputs=inputs, approval=approval, deadline=wanted),
+            full=full,
         )
 
 
@@ -376,17 +393,22 @@ def run_in(stored: SqliteJournal, word: str) -> str:
 class _Journal:
     """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
 
-    def __init__(self, path: str | None, *, existing: bool = False, key: str | None = None) -> None:
+    def __init__(
+        self, path: str | None, *, existing: bool = False, reading: bool = False, key: str | None = None
+    ) -> None:
         self._path = path
         self._key = key
         self._existing = existing
+        self._reading = reading
         self._journal: SqliteJournal | None = None
 
     def __enter__(self) -> SqliteJournal | None:
         if self._path is not None:
             key = read_signer(self._key) if self._key is not None else None
             try:
-                self._journal = SqliteJournal(self._path, existing=self._existing, key=key)
+                self._journal = SqliteJournal(
+                    self._path, existing=self._existing, reading=self._reading, key=key
+                )
             except JournalError as error:
                 raise BadInput(f"{error}{self._beside()}") from error
         return self._journal
@@ -406,13 +428,13 @@ class _Journal:
             return ""
 
 
-def stored(path: str | None, key: str | None = None) -> _Journal:
+def stored(path: str | None, *, reading: bool = False, key: str | None = None) -> _Journal:
     """The journal that must be there, to be opened. Raises `BadInput` where no word names one."""
     if path is None:
         raise BadInput(
             "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
         )
-    return _Journal(path, existing=True, key=key)
+    return _Journal(path, existing=True, reading=reading, key=key)
 
 
 def _driven(
@@ -503,7 +525,7 @@ def resume(
     """Take up a run that was interrupted or waits."""
     words = list(decide)
     answers = read_answers(words, by or login_name(), reason) if words else {}
-    with stored(setting.journal, setting.journal_key) as journal, View(screen) as view:
+    with stored(setting.journal, key=setting.journal_key) as journal, View(screen) as view:
         assert journal is not None
         run_id = run_in(journal, run_id)
         for event in journal.events(run_id):
@@ -516,7 +538,7 @@ def resume(
 
 def cancel(screen: Screen, journal: str | None, run_id: str, key: str | None = None) -> Code:
     """End a run for good."""
-    with stored(journal, key) as kept:
+    with stored(journal, key=key) as kept:
         assert kept is not None
         run_id = run_in(kept, run_id)
         opened = next(kept.events(run_id), None)
@@ -534,17 +556,20 @@ def cancel(screen: Screen, journal: str | None, run_id: str, key: str | None = N
 # ---------------------------------------------------------------------------------------------- looking back
 
 
-def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool) -> Code:
+def show(
+    screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool, after: int = 0
+) -> Code:
     """A run as its journal tells it."""
-    with stored(journal) as kept:
+    with stored(journal, reading=True) as kept:
         assert kept is not None
         run_id = run_in(kept, run_id)
         listed = list(kept.events(run_id))
         found, position = read_run(kept, run_id), kept.position(run_id)
     if events:
+        start, listed = listed[0].at if listed else 0.0, listed[after:]
         listing = {"run": run_id, "events": [encode(event) for event in listed]}
         screen.document({**listing, "position": position})
-        screen.show(telling.event_list(listed), important=True)
+        screen.show(telling.event_list(listed, start), important=True)
     else:
         screen.document({**found.to_json(), "position": position})
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
@@ -554,13 +579,33 @@ def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full
     return Code.DONE
 
 
+def follow(screen: Screen, journal: str | None, run_id: str, *, after: int, every: float = 0.5) -> Code:
+    """The events of a run as they happen, in whatever process, until it is closed; with --json one document a line."""
+    with stored(journal) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        start = next(iter(kept.events(run_id))).at
+
+        async def tell() -> None:
+            async for run, event in Engine([], journal=kept).events(
+                run_id, after=after, follow=True, every=every
+            ):
+                if screen.json:
+                    screen.write(json.dumps({"run": run, **encode(event)}) + "\n")
+                screen.show(telling.event_list([event], start), important=True)
+
+        with suppress(KeyboardInterrupt):
+            wait_for(tell)
+    return Code.DONE
+
+
 def _took(events: list[Event]) -> float:
     return events[-1].at - events[0].at if events else 0.0
 
 
 def runs(screen: Screen, journal: str | None) -> Code:
     """The runs of a journal."""
-    with stored(journal) as kept:
+    with stored(journal, reading=True) as kept:
         assert kept is not None
         listed = kept.runs()
     screen.document({"runs": [found._asdict() for found in listed]})

@@ -58,13 +58,13 @@ class Reader:
         rows = self.ask(f"SELECT {LINE} FROM runs WHERE run = ?", run)
         return RunLine(*rows[0]) if rows else None
 
-    def events(self, run: str, last: int) -> Iterator[Event]:
-        """The events up to `last`. Raises `Broken` where the chain does not hold: what comes after is not given."""
-        return (self.event(run, seq, data) for seq, data, _ in self.texts(run, last))
+    def events(self, run: str, last: int, after: int = 0) -> Iterator[Event]:
+        """The events after `after` up to `last`. Raises `Broken` where the chain does not hold: what comes after is not given."""
+        return (self.event(run, seq, data) for seq, data, _ in self.texts(run, last, after))
 
-    def texts(self, run: str, last: int) -> Iterator[tuple[int, bytes, bytes]]:
-        """Number, text and hash of each event up to `last`, checked against the chain."""
-        tip, seq = first_tip(run), 0
+    def texts(self, run: str, last: int, seq: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+        """Number, text and hash of each event after `seq` up to `last`, checked against the chain from there on."""
+        tip = self._tip(run, seq) if 0 < seq < last else first_tip(run)
         while seq < last:
             rows = self._chunk(run, seq, last)
             if not rows:
@@ -79,6 +79,13 @@ class Reader:
                         f"event {seq} of run {run!r} is not what was written: its hash does not follow"
                     )
                 yield seq, data, hash_
+
+    def _tip(self, run: str, seq: int) -> bytes:
+        """Where the chain stands after this event."""
+        rows = self.ask("SELECT hash FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise Broken(f"event {seq} of run {run!r} is missing")
+        return bytes(rows[0][0])
 
     def event(self, run: str, seq: int, data: bytes) -> Event:
         """The event that a text holds."""
@@ -97,7 +104,7 @@ class Reader:
         rows: list[tuple[int, bytes, bytes]] = []
         size = 0
         self._open_still()
-        with self._using, self._file.explained(), closing(self._connection.cursor()) as cursor:
+        with self._using, self._file.explained(run), closing(self._connection.cursor()) as cursor:
             for row in cursor.execute(sql, (plain(run), seq, last)):
                 rows.append(row)
                 size += len(row[1])

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 from ..policies.errors import JournalError, UnknownRun
 from ..policies.signing import Signer, Verifier
 from .events import Event
-from .journal import RunLine, spent, unknown
+from .journal import RunLine, at_rest, spent, unknown
 from .ledger import INLINE_BYTES, LINE, Entry, Ledger, Tail
 from .locks import Locks
 from .reader import Reader
@@ -41,10 +41,12 @@ _FORKED = "this journal was opened before the process forked; open it again in t
 class SqliteJournal:
     """Runs in one SQLite file, made with mode 0600 where there is none. A context manager.
 
-    `existing`: refuse to make a file. `patience`: seconds to wait while another program writes to it. `inline_bytes`:
-    larger results are kept once, by their hash, however many events hold them. `key`: seals what is written, so that
-    nobody without it can change the record unseen; a new file is sealed from then on, and needs the key to be written to.
-    Raises `JournalError`, also for links, network file systems and files of something else. A fork needs its own.
+    `existing`: refuse to make a file. `reading`: change nothing, which also opens what cannot be written to.
+    `network`: open it on a network file system all the same, whose locks you have tried. `patience`: seconds to wait
+    while another program writes to it. `inline_bytes`: larger results are kept once, by their hash, however many events
+    hold them. `key`: seals what is written, so that nobody without it can change the record unseen; a new file is sealed
+    from then on, and needs the key to be written to. Raises `JournalError`, also for links, network file systems and
+    files of something else. A fork needs its own.
     """
 
     _closed = True  # until it is open
@@ -54,14 +56,16 @@ class SqliteJournal:
         path: str | os.PathLike[str],
         *,
         existing: bool = False,
+        reading: bool = False,
+        network: bool = False,
         patience: float = 10.0,
         inline_bytes: int = INLINE_BYTES,
         key: Signer | None = None,
     ) -> None:
-        self._file = SqliteFile(path, existing=existing, patience=patience)
+        self._file = SqliteFile(path, existing=existing, reading=reading, network=network, patience=patience)
         self._locks = Locks(self.path.with_name(self.path.name + "-locks"))
         self._key = key
-        if key is not None:
+        if key is not None and not reading:
             self._take_key(key)
         self._ledger = Ledger(self._file, inline_bytes, key)
         self._writer: Writer[Entry] = Writer(self._ledger)
@@ -107,8 +111,8 @@ class SqliteJournal:
             tail = Tail(RunLine(*row[3:]), row[1], epoch=row[0], approval=row[2])
             return SqliteLog(self, tail, held.pop_all())
 
-    def events(self, run: str) -> Iterator[Event]:
-        """All events of a run, in order, read as they are asked for.
+    def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
+        """The events of a run that come after this number, in order, read as they are asked for.
 
         Raises `UnknownRun`, and `JournalError` where the chain is broken: what comes after is not given.
         """
@@ -116,13 +120,49 @@ class SqliteJournal:
         line = self._line(run)
         if line is None:
             raise self._unknown(run)
-        return self._reader.events(run, line.events)
+        return self._reader.events(run, line.events, after)
+
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order, one at a time: a quick look, for which the chain is not followed.
+
+        Raises `UnknownRun`, and `JournalError` for an event that cannot be read.
+        """
+        self._settle()
+        line = self._line(run)
+        if line is None:
+            raise self._unknown(run)
+        begins = [f'{{"type":"{kind.__name__}"*' for kind in kinds]
+        alike = " OR ".join(["body GLOB ?"] * len(begins))
+        found = self._ask(
+            f"SELECT seq FROM events WHERE run = ? AND seq <= ? AND ({alike}) ORDER BY seq",
+            run,
+            line.events,
+            *begins,
+        )
+        return (self._one(run, seq) for (seq,) in found)
+
+    def _one(self, run: str, seq: int) -> Event:
+        rows = self._ask("SELECT CAST(body AS BLOB) FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise JournalError(f"event {seq} of run {run!r} is missing")
+        return self._reader.event(run, seq, rows[0][0])
 
     def runs(self) -> list[RunLine]:
         """All runs, the newest first."""
         self._settle()
         rows = self._ask(f"SELECT {LINE} FROM runs ORDER BY rowid DESC")
-        return [RunLine(*row) for row in rows]
+        lines = [RunLine(*row) for row in rows]
+        return [self._as_it_stands(line) if line.state == "running" else line for line in lines]
+
+    def driven(self, run: str) -> bool:
+        """Whether somebody, here or in another process, drives this run now."""
+        return self._locks.held(f"run {run}")
+
+    def _as_it_stands(self, line: RunLine) -> RunLine:
+        """A run whose last event leaves it running: one that nobody drives was interrupted, if it has not ended just now."""
+        if self.driven(line.run):
+            return line
+        return at_rest(self._line(line.run) or line)
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""
@@ -137,6 +177,10 @@ class SqliteJournal:
         Raises `UnknownRun`, and `BadInput` for what is no position.
         """
         self._settle()
+        if self._file.old:
+            raise JournalError(
+                f"the journal {self.path} is of an earlier version, without a chain over its runs; open it once for writing"
+            )
         with self._file.explained():
             reader = Reader(self._file, self._file.connect())
             try:
@@ -204,6 +248,10 @@ class SqliteJournal:
     def _hold(self, run: str, held: ExitStack) -> None:
         """Take the run's lock, as long as its log is open; who has it knows that nothing of the run is on its way."""
         self._check_open()
+        if self._file.reading:
+            raise JournalError(
+                f"the journal {self.path} was opened for reading; open it without reading=True"
+            )
         lock = self._locks.take(f"run {run}")
         if lock is None:
             raise JournalError(
@@ -224,7 +272,11 @@ class SqliteJournal:
 
     def _run_of(self, approval: str) -> str | None:
         sql = "SELECT run FROM runs WHERE approval = ? UNION ALL SELECT run FROM spent WHERE approval = ?"
-        rows = self._ask(sql, approval, approval)
+        if self._file.old:
+            sql, given = "SELECT run FROM runs WHERE approval = ?", [approval]
+        else:
+            given = [approval, approval]
+        rows = self._ask(sql, *given)
         return str(rows[0][0]) if rows else None
 
     def _line(self, run: str) -> RunLine | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from support.events import calls, opening, short_run
-from support.journals import write
+from support.journals import BEFORE_CHAINS, change, write
 from support.tampering import at, rechain
 from tampering import CASES, Shown
 
@@ -328,3 +328,28 @@ def test_a_journal_without_its_head_is_told_and_not_written_to(
         log.append(opening("d")[0])
         with pytest.raises(JournalError, match="chain over runs cannot be read"):
             log.close()
+
+
+def test_a_file_of_an_earlier_version_gets_its_chain_when_it_is_opened_to_be_written_to(
+    tmp_path: Path,
+) -> None:
+    """Its runs enter the chain as they stand; opened for reading it stays as it is, and a sentence says what to do."""
+    path = tmp_path / "runs.sqlite3"
+    with SqliteJournal(path) as journal:
+        for run, state in (("a", "done"), ("b", "waiting")):
+            log = journal.create(run, approval=f"yes-{run}")
+            write(log, list(short_run(run, state=state)))  # type: ignore[arg-type]
+            log.close()
+    change(path, *BEFORE_CHAINS, "UPDATE meta SET value = '2'")
+    with SqliteJournal(path, reading=True) as journal:
+        assert journal.run_of_approval("yes-a") == "a"
+        with pytest.raises(JournalError, match="of an earlier version, .* open it once for writing"):
+            journal.verify()
+    with SqliteJournal(path) as journal:
+        assert journal.verify().ok
+    with at(path) as connection:
+        assert connection.execute("SELECT kind, run, seq FROM chain ORDER BY n").fetchall() == [
+            ("opened", "a", 1),
+            ("closed", "a", 5),
+            ("opened", "b", 1),
+        ]
