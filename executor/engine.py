@@ -88,6 +88,7 @@ from .limits import Limiter
 from .mind import outstanding, replay
 from .questions import Question, questions_in
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
+from .resuming import Pick, Resuming, Tell
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
@@ -609,6 +610,43 @@ class Engine:
                 f"{begin[0]!r} cannot be allowed: the approval of run {state.run!r} has expired, so no call can begin any "
                 f"more; reject it, or cancel the run, approve the plan again and run it anew"
             )
+
+    async def resume_all(
+        self,
+        *,
+        once: bool = False,
+        partly: bool = False,
+        paused: bool = False,
+        every: float = 0.25,
+        at_once: int = 16,
+        tell: Tell = lambda progress: None,
+    ) -> None:
+        """Take up every run of the journal that can go on, as soon as it can, until this is cancelled: then all pause.
+
+        Those are runs whose questions are all answered (`partly`: or some), and those whose process was killed; with
+        `paused` also those that somebody interrupted. `once`: return when nothing more can go on. The journal is looked at
+        each `every` seconds, and `at_once` runs go on at a time; several engines, in several processes, can do this on one
+        journal. `tell` hears what becomes of each run. A run that cannot go on here (`NotApproved`) is told and left alone.
+        """
+        if not (every > 0 and at_once >= 1):
+            raise BadInput(
+                f"`every` is a number of seconds and `at_once` a number of runs, not {every} and {at_once}"
+            )
+
+        def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run]:
+            other = self.told(watch=see)
+            other._host = other._host._replace(leaving=ASIDE)
+            return other.resume(run_id)
+
+        pick = Pick(partly, paused)
+        try:
+            found = Resuming(self.journal, drive, pick=pick, every=every, at_once=at_once, tell=tell)
+            await found.go(once=once)
+        except BaseExceptionGroup as group:
+            cause = cause_of(group)
+            if cause is None:
+                raise
+            raise cause from None
 
     def waiting(self) -> list[Question]:
         """What the runs of the journal wait for people to say, the oldest run first; replays none of them."""

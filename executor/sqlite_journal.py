@@ -23,7 +23,7 @@ from typing import Any
 from ..policies.errors import JournalError, UnknownRun
 from ..policies.signing import Signer, Verifier
 from .events import Event
-from .journal import RunLine, at_rest, spent, unknown
+from .journal import UNFINISHED, RunLine, at_rest, spent, unknown
 from .ledger import INLINE_BYTES, LINE, Entry, Ledger, Tail
 from .locks import Locks
 from .reader import Reader
@@ -147,10 +147,12 @@ class SqliteJournal:
             raise JournalError(f"event {seq} of run {run!r} is missing")
         return self._reader.event(run, seq, rows[0][0])
 
-    def runs(self) -> list[RunLine]:
-        """All runs, the newest first."""
+    def runs(self, *, unfinished: bool = False) -> list[RunLine]:
+        """All runs (or those that are not closed), the newest first."""
         self._settle()
-        rows = self._ask(f"SELECT {LINE} FROM runs ORDER BY rowid DESC")
+        only = "WHERE state IN (?, ?) " if unfinished else ""
+        sql = f"SELECT {LINE} FROM runs {only}ORDER BY rowid DESC"
+        rows = self._ask(sql, *(UNFINISHED if unfinished else ()))
         lines = [RunLine(*row) for row in rows]
         return [self._as_it_stands(line) if line.state == "running" else line for line in lines]
 

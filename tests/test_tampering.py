@@ -343,7 +343,7 @@ def test_a_file_of_an_earlier_version_gets_its_chain_when_it_is_opened_to_be_wri
     change(path, *BEFORE_CHAINS, "UPDATE meta SET value = '2'")
     with SqliteJournal(path, reading=True) as journal:
         assert journal.run_of_approval("yes-a") == "a"
-        with pytest.raises(JournalError, match="of an earlier version, .* open it once for writing"):
+        with pytest.raises(JournalError, match=r"of an earlier version, .* open it once for writing"):
             journal.verify()
     with SqliteJournal(path) as journal:
         assert journal.verify().ok
