@@ -61,17 +61,20 @@ __all__ = [
     "approve",
     "cancel",
     "check",
+    "code_of",
     "follow",
     "make_plan",
     "rehearse",
     "resume",
     "review",
     "run",
+    "run_in",
     "runs",
     "search_tools",
     "show",
     "show_diff",
     "show_tools",
+    "stored",
 ]
 
 
@@ -347,7 +350,7 @@ def rehearse(screen: Screen, setting: Setting, given: Given, path: str, *, reads
             raise Interrupted("interrupted: a rehearsal is not kept; begin it again") from None
     screen.document(ended.to_json())
     screen.show(telling.account(ended, took=view.progress.took, full=full))
-    return _code(ended)
+    return code_of(ended)
 
 
 def _approval_here(
@@ -373,7 +376,7 @@ def _desk(screen: Screen, view: View, by: str | None, tools: Registry | None = N
     return Desk(screen, view, by or login_name(), tools).decide if screen.interactive else None
 
 
-def _run_in(stored: SqliteJournal, word: str) -> str:
+def run_in(stored: SqliteJournal, word: str) -> str:
     """The id of a run: the word itself, or for `last` the newest run that is not part of another."""
     if word != "last":
         return word
@@ -418,7 +421,8 @@ class _Journal:
             return ""
 
 
-def _stored(path: str | None, *, reading: bool = False) -> _Journal:
+def stored(path: str | None, *, reading: bool = False) -> _Journal:
+    """The journal that must be there, to be opened. Raises `BadInput` where no word names one."""
     if path is None:
         raise BadInput(
             "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
@@ -443,7 +447,7 @@ def _driven(
     else:
         screen.show(telling.account(ended, took=view.progress.took, full=full))
     _advise(screen, setting, ended)
-    return _code(ended)
+    return code_of(ended)
 
 
 def _interrupted(setting: Setting, run: str) -> Interrupted:
@@ -491,7 +495,8 @@ def _said(asked: DecisionAsked) -> str:
     return "answer:JSON" if asked.about == "ask" else "CHOICE"
 
 
-def _code(ended: Run) -> Code:
+def code_of(ended: Run) -> Code:
+    """The exit code of a run that ended, or waits."""
     match ended.state:
         case "done":
             return Code.DONE
@@ -504,7 +509,7 @@ def _code(ended: Run) -> Code:
 def resume(
     screen: Screen,
     setting: Setting,
-    run_id: str,
+    run_id: str | None,
     decide: Iterable[str],
     *,
     by: str | None,
@@ -512,11 +517,15 @@ def resume(
     full: bool,
 ) -> Code:
     """Take up a run that was interrupted or waits."""
+    if run_id is None:
+        raise BadInput(
+            "say which run goes on: its id, or `last`; or --watch, which takes up all that can go on"
+        )
     words = list(decide)
     answers = read_answers(words, by or login_name(), reason) if words else {}
-    with _stored(setting.journal) as journal, View(screen) as view:
+    with stored(setting.journal) as journal, View(screen) as view:
         assert journal is not None
-        run_id = _run_in(journal, run_id)
+        run_id = run_in(journal, run_id)
         for event in journal.events(run_id):
             view.progress.take(event)
         loaded = setting.loaded()
@@ -527,16 +536,16 @@ def resume(
 
 def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
     """End a run for good."""
-    with _stored(journal) as stored:
-        assert stored is not None
-        run_id = _run_in(stored, run_id)
-        opened = next(stored.events(run_id), None)
+    with stored(journal) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        opened = next(kept.events(run_id), None)
         contracts = getattr(opened, "contracts", {})
         tools = [Tool.from_contract(contract) for contract in contracts.values()]
         principal = getattr(opened, "principal", None)
         host = {"principal": principal} if principal is not None else {}
-        Engine(Registry(*tools), journal=stored, **host).cancel(run_id)
-        ended = read_run(stored, run_id)
+        Engine(Registry(*tools), journal=kept, **host).cancel(run_id)
+        ended = read_run(kept, run_id)
     screen.document(ended.to_json())
     screen.show(Text.assemble("run ", line(run_id), " is cancelled"))
     return Code.DONE
@@ -549,11 +558,11 @@ def show(
     screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool, after: int = 0
 ) -> Code:
     """A run as its journal tells it."""
-    with _stored(journal, reading=True) as stored:
-        assert stored is not None
-        run_id = _run_in(stored, run_id)
-        listed = list(stored.events(run_id))
-        found = read_run(stored, run_id)
+    with stored(journal, reading=True) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        listed = list(kept.events(run_id))
+        found = read_run(kept, run_id)
     if events:
         start, listed = listed[0].at if listed else 0.0, listed[after:]
         screen.document({"run": run_id, "events": [encode(event) for event in listed]})
@@ -568,13 +577,13 @@ def show(
 
 def follow(screen: Screen, journal: str | None, run_id: str, *, after: int, every: float = 0.5) -> Code:
     """The events of a run as they happen, in whatever process, until it is closed; with --json one document a line."""
-    with _stored(journal) as stored:
-        assert stored is not None
-        run_id = _run_in(stored, run_id)
-        start = next(iter(stored.events(run_id))).at
+    with stored(journal) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        start = next(iter(kept.events(run_id))).at
 
         async def tell() -> None:
-            async for run, event in Engine([], journal=stored).events(
+            async for run, event in Engine([], journal=kept).events(
                 run_id, after=after, follow=True, every=every
             ):
                 if screen.json:
@@ -592,9 +601,9 @@ def _took(events: list[Event]) -> float:
 
 def runs(screen: Screen, journal: str | None) -> Code:
     """The runs of a journal."""
-    with _stored(journal, reading=True) as stored:
-        assert stored is not None
-        listed = stored.runs()
+    with stored(journal, reading=True) as kept:
+        assert kept is not None
+        listed = kept.runs()
     screen.document({"runs": [found._asdict() for found in listed]})
     screen.show(telling.run_list(listed), important=True)
     return Code.DONE
