@@ -1,6 +1,6 @@
-"""The command line: `foreplan plan | check | review | rehearse | approve | run | resume | show | runs | cancel | tools | diff`.
+"""The command line: every word that can follow `foreplan`.
 
-This module says which words there are; `commands.py` says what they do.
+This module says which words there are; `commands.py` and `audit.py` say what they do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..policies.errors import BadInput
-from . import commands
+from . import audit, commands
 from .commands import Consent, Given, Setting
 from .loading import importable_here
 from .screen import Code, Failed, Screen, complain, perform
@@ -123,6 +123,34 @@ Journal = Annotated[
         metavar="FILE",
         envvar="FOREPLAN_JOURNAL",
         help="The file that keeps the runs (SQLite).",
+    ),
+]
+JournalKey = Annotated[
+    str | None,
+    typer.Option(
+        "--journal-key",
+        metavar="FILE",
+        envvar="FOREPLAN_JOURNAL_KEY",
+        help="The key that seals the journal: 32 bytes and more for HMAC, or a private Ed25519 key (PEM).",
+    ),
+]
+JournalFile = Annotated[str, typer.Argument(metavar="JOURNAL", help="The file that keeps the runs (SQLite).")]
+OneRun = Annotated[
+    str | None, typer.Argument(metavar="[RUN]", help="The id of one run, or `last`; all of them without.")
+]
+VerifyKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        envvar="FOREPLAN_JOURNAL_KEY",
+        help="The key that seals the journal; a public Ed25519 key (PEM) will do.",
+    ),
+]
+Last = Annotated[
+    str,
+    typer.Option(
+        "--last", metavar="SEQ:HASH", help="A position that was kept elsewhere.", show_default=False
     ),
 ]
 Inputs = Annotated[
@@ -400,6 +428,7 @@ def _run(
     deadline: Deadline = None,
     key: SigningKey = None,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     planner: Planner = None,
     model: Model = None,
     full: Full = False,
@@ -425,6 +454,7 @@ def _run(
         authorize,
         model,
         tuple(approver_key),
+        journal_key,
     )
     given = Given(inputs, tuple(set))
     consent = Consent(approval, approve, yes, by, scope, key=key)
@@ -439,6 +469,7 @@ def _resume(
     run: RunId,
     tools: Tools,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     decide: Decide = _MANY,
     by: By = None,
     reason: Reason = "",
@@ -457,7 +488,9 @@ def _resume(
 
     One that was interrupted, or waits for a person. What is settled is not done again.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full),
@@ -499,6 +532,7 @@ def _runs(
 def _cancel(
     run: RunId,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -507,7 +541,30 @@ def _cancel(
 
     One that was interrupted, or waits for a person.
     """
-    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.cancel(s, journal, run))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.cancel(s, journal, run, journal_key),
+    )
+
+
+@app.command("verify")
+def _verify(
+    journal: JournalFile,
+    run: OneRun = None,
+    key: VerifyKey = None,
+    last: Last = "",
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Prove a journal.
+
+    It says what it could prove and what not. What does not hold is exit code 1.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.verify(s, journal, run, key, last),
+    )
 
 
 @app.command("tools")
