@@ -1,6 +1,6 @@
 """The command line: every word that can follow `foreplan`.
 
-This module says which words there are; `commands.py`, `deciding.py` and `watching.py` say what they do.
+This module says which words there are; `commands.py`, `deciding.py`, `watching.py` and `audit.py` say what they do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..policies.errors import BadInput
-from . import commands, deciding, watching
+from . import audit, commands, deciding, watching
 from .commands import Consent, Given, Setting
 from .deciding import Said
 from .loading import importable_here
@@ -180,6 +180,34 @@ Journal = Annotated[
         metavar="FILE",
         envvar="FOREPLAN_JOURNAL",
         help="The file that keeps the runs (SQLite).",
+    ),
+]
+JournalKey = Annotated[
+    str | None,
+    typer.Option(
+        "--journal-key",
+        metavar="FILE",
+        envvar="FOREPLAN_JOURNAL_KEY",
+        help="The key that seals the journal: 32 bytes and more for HMAC, or a private Ed25519 key (PEM).",
+    ),
+]
+JournalFile = Annotated[str, typer.Argument(metavar="JOURNAL", help="The file that keeps the runs (SQLite).")]
+OneRun = Annotated[
+    str | None, typer.Argument(metavar="[RUN]", help="The id of one run, or `last`; all of them without.")
+]
+VerifyKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        envvar="FOREPLAN_JOURNAL_KEY",
+        help="The key that seals the journal; a public Ed25519 key (PEM) will do.",
+    ),
+]
+Last = Annotated[
+    str,
+    typer.Option(
+        "--last", metavar="SEQ:HASH", help="A position that was kept elsewhere.", show_default=False
     ),
 ]
 Inputs = Annotated[
@@ -457,6 +485,7 @@ def _run(
     deadline: Deadline = None,
     key: SigningKey = None,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     planner: Planner = None,
     model: Model = None,
     full: Full = False,
@@ -482,6 +511,7 @@ def _run(
         authorize,
         model,
         tuple(approver_key),
+        journal_key,
     )
     given = Given(inputs, tuple(set))
     consent = Consent(approval, approve, yes, by, scope, key=key)
@@ -501,6 +531,7 @@ def _resume(
     paused: Paused = False,
     every: Every = 0.25,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     decide: Decide = _MANY,
     by: By = None,
     reason: Reason = "",
@@ -521,7 +552,9 @@ def _resume(
     not done again.
     """
     screen = Screen(json=json, quiet=quiet, traceback=traceback)
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
     if watch:
         one = run is not None or bool(decide)
         _do(
@@ -561,6 +594,7 @@ def _decide(
     reason: Reason = "",
     by: By = None,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     going_on: GoingOn = False,
     tools: ToolsToGoOn = "",
     planner: Planner = None,
@@ -579,7 +613,9 @@ def _decide(
     The answer is written down, and taken in when the run is resumed; here with --resume. It needs no tools.
     """
     said = Said(question, choice, value, reason=reason)
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
@@ -593,6 +629,7 @@ def _reject(
     reason: Reason = "",
     by: By = None,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     going_on: GoingOn = False,
     tools: ToolsToGoOn = "",
     planner: Planner = None,
@@ -611,7 +648,9 @@ def _reject(
     Short for `decide RUN ID reject`; what was rejected is made by no other way.
     """
     said = Said(question, "reject", reason=reason)
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
@@ -626,6 +665,7 @@ def _edit(
     reason: Reason = "",
     by: By = None,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     going_on: GoingOn = False,
     tools: ToolsToGoOn = "",
     planner: Planner = None,
@@ -644,7 +684,9 @@ def _edit(
     What is not named stays as it was asked. Short for `decide RUN ID edit --value '{"args": ...}'`, which names all.
     """
     said = Said(question, "edit", changes=changes, reason=reason)
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
@@ -686,6 +728,7 @@ def _runs(
 def _cancel(
     run: RunId,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -694,7 +737,30 @@ def _cancel(
 
     One that was interrupted, or waits for a person.
     """
-    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.cancel(s, journal, run))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.cancel(s, journal, run, journal_key),
+    )
+
+
+@app.command("verify")
+def _verify(
+    journal: JournalFile,
+    run: OneRun = None,
+    key: VerifyKey = None,
+    last: Last = "",
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Prove a journal.
+
+    It says what it could prove and what not. What does not hold is exit code 1.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.verify(s, journal, run, key, last),
+    )
 
 
 @app.command("tools")

@@ -91,6 +91,7 @@ class Setting:
     authorize: str | None = None
     model: str | None = None
     approver_keys: tuple[str, ...] = ()
+    journal_key: str | None = None
 
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
@@ -113,6 +114,7 @@ class Setting:
         options: list[tuple[str, str | None]] = [("--tools", self.tools)]
         if name == "resume":
             options += [("--planner", self.planner), ("--journal", self.journal)]
+            options += [("--journal-key", self.journal_key)]
             options += [("--authorize", self.authorize), ("--model", self.model)]
         # A run that goes on keeps the rules that it was opened with, but what roles permit is asked anew.
         options += [("--policies", self.policies)]
@@ -323,7 +325,7 @@ def run(
     _checked(engine, plan, source)
     if approval is None:
         approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
-    with _Journal(setting.journal) as journal, View(screen) as view:
+    with _Journal(setting.journal, key=setting.journal_key) as journal, View(screen) as view:
         desk = _desk(screen, view, consent.by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
@@ -392,16 +394,22 @@ def run_in(stored: SqliteJournal, word: str) -> str:
 class _Journal:
     """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
 
-    def __init__(self, path: str | None, *, existing: bool = False, reading: bool = False) -> None:
+    def __init__(
+        self, path: str | None, *, existing: bool = False, reading: bool = False, key: str | None = None
+    ) -> None:
         self._path = path
+        self._key = key
         self._existing = existing
         self._reading = reading
         self._journal: SqliteJournal | None = None
 
     def __enter__(self) -> SqliteJournal | None:
         if self._path is not None:
+            key = read_signer(self._key) if self._key is not None else None
             try:
-                self._journal = SqliteJournal(self._path, existing=self._existing, reading=self._reading)
+                self._journal = SqliteJournal(
+                    self._path, existing=self._existing, reading=self._reading, key=key
+                )
             except JournalError as error:
                 raise BadInput(f"{error}{self._beside()}") from error
         return self._journal
@@ -421,13 +429,13 @@ class _Journal:
             return ""
 
 
-def stored(path: str | None, *, reading: bool = False) -> _Journal:
+def stored(path: str | None, *, reading: bool = False, key: str | None = None) -> _Journal:
     """The journal that must be there, to be opened. Raises `BadInput` where no word names one."""
     if path is None:
         raise BadInput(
             "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
         )
-    return _Journal(path, existing=True, reading=reading)
+    return _Journal(path, existing=True, reading=reading, key=key)
 
 
 def _driven(
@@ -523,7 +531,7 @@ def resume(
         )
     words = list(decide)
     answers = read_answers(words, by or login_name(), reason) if words else {}
-    with stored(setting.journal) as journal, View(screen) as view:
+    with stored(setting.journal, key=setting.journal_key) as journal, View(screen) as view:
         assert journal is not None
         run_id = run_in(journal, run_id)
         for event in journal.events(run_id):
@@ -534,9 +542,9 @@ def resume(
         return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
 
 
-def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
+def cancel(screen: Screen, journal: str | None, run_id: str, key: str | None = None) -> Code:
     """End a run for good."""
-    with stored(journal) as kept:
+    with stored(journal, key=key) as kept:
         assert kept is not None
         run_id = run_in(kept, run_id)
         opened = next(kept.events(run_id), None)
@@ -562,16 +570,18 @@ def show(
         assert kept is not None
         run_id = run_in(kept, run_id)
         listed = list(kept.events(run_id))
-        found = read_run(kept, run_id)
+        found, position = read_run(kept, run_id), kept.position(run_id)
     if events:
         start, listed = listed[0].at if listed else 0.0, listed[after:]
-        screen.document({"run": run_id, "events": [encode(event) for event in listed]})
+        listing = {"run": run_id, "events": [encode(event) for event in listed]}
+        screen.document({**listing, "position": position})
         screen.show(telling.event_list(listed, start), important=True)
     else:
-        screen.document(found.to_json())
+        screen.document({**found.to_json(), "position": position})
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
         model = "MODULE:NAME" if found.messages else None
         _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
+    screen.say(f"position {position}")
     return Code.DONE
 
 

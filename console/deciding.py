@@ -147,7 +147,7 @@ def decide(
     if going_on and not setting.tools:
         raise BadInput("--resume goes on with the run here: say with which tools, --tools MODULE:NAME")
     who = by or login_name()
-    with stored(setting.journal) as kept:
+    with stored(setting.journal, key=setting.journal_key) as kept:
         assert kept is not None
         run_id = run_in(kept, run_id)
         answers = {said.id: said.read(kept, run_id, who)}

@@ -36,7 +36,7 @@ def watch(
             "--watch takes up every run that can go on: leave out the run, and answer with `foreplan decide`"
         )
     teller = _Teller(screen)
-    with stored(setting.journal) as journal:
+    with stored(setting.journal, key=setting.journal_key) as journal:
         assert journal is not None
         engine = Engine(**setting.loaded(), journal=journal)
         options: dict[str, Any] = {"once": once, "partly": partly, "paused": paused, "every": every}
