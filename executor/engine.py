@@ -22,7 +22,7 @@ import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -89,6 +89,7 @@ from .limits import Limiter
 from .mind import go_by, outstanding, replay
 from .questions import Question, questions_in
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
+from .resuming import Pick, Resuming, Tell
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
@@ -96,7 +97,7 @@ from .shelf import Shelf
 from .state import Call, Perform, State
 from .stream import EventStream
 from .telling import Listen
-from .watching import Watcher
+from .watching import Observer, Watcher
 
 __all__ = ["Engine", "cause_of", "read_run"]
 
@@ -123,7 +124,7 @@ class Engine:
     people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
     True before each attempt of a call begins. `secrets` gives tools the secrets that they name (default: environment
     variables). `watch` sees every event; `listen(said)` hears what tools say while they work (`ToolContext.progress` and
-    `.note`). `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
+    `.note`). `telemetry` is a `Telemetry` that tells OpenTelemetry of runs. `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
     `approver_differs`: who approves must not be who the run acts for.
     """
 
@@ -159,6 +160,7 @@ class Engine:
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
         authorize: Authorize | None = None,
+        telemetry: Observer | None = None,
         approvers: Iterable[Verifier] = (),
         approver_differs: bool = False,
     ) -> None:
@@ -202,7 +204,10 @@ class Engine:
             limiter=Limiter(clock, dice),
             safe=self._safe,
             readers=self._readers,
+            telemetry=telemetry,
         )
+        if telemetry is not None:
+            telemetry.knows(self._host.limiter, self.journal)
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
         """What making a plan has used, by its digest, until a run is charged with it."""
@@ -270,6 +275,16 @@ class Engine:
         goal: str,
         inputs: Mapping[str, Any] | None,
         arrived: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Plan:
+        telemetry = self._host.telemetry
+        with telemetry.planning(self._safe.scrubber) if telemetry is not None else nullcontext():
+            return await self._made(goal, inputs, arrived)
+
+    async def _made(
+        self,
+        goal: str,
+        inputs: Mapping[str, Any] | None,
+        arrived: Callable[[dict[str, Any]], None] | None,
     ) -> Plan:
         planner = self._host.planner
         if planner is None:
@@ -514,6 +529,7 @@ class Engine:
             early=None,
             limiter=inner._host.limiter,
             readers=(),
+            telemetry=None,
             watch=both,
         )
         run_id = f"rehearsal-{_new_id(self._host.clock())}"
@@ -619,6 +635,43 @@ class Engine:
                 f"{begin[0]!r} cannot be allowed: the approval of run {state.run!r} has expired, so no call can begin any "
                 f"more; reject it, or cancel the run, approve the plan again and run it anew"
             )
+
+    async def resume_all(
+        self,
+        *,
+        once: bool = False,
+        partly: bool = False,
+        paused: bool = False,
+        every: float = 0.25,
+        at_once: int = 16,
+        tell: Tell = lambda progress: None,
+    ) -> None:
+        """Take up every run of the journal that can go on, as soon as it can, until this is cancelled: then all pause.
+
+        Those are runs whose questions are all answered (`partly`: or some), and those whose process was killed; with
+        `paused` also those that somebody interrupted. `once`: return when nothing more can go on. The journal is looked at
+        each `every` seconds, and `at_once` runs go on at a time; several engines, in several processes, can do this on one
+        journal. `tell` hears what becomes of each run. A run that cannot go on here (`NotApproved`) is told and left alone.
+        """
+        if not (every > 0 and at_once >= 1):
+            raise BadInput(
+                f"`every` is a number of seconds and `at_once` a number of runs, not {every} and {at_once}"
+            )
+
+        def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run]:
+            other = self.told(watch=see)
+            other._host = other._host._replace(leaving=ASIDE)
+            return other.resume(run_id)
+
+        pick = Pick(partly, paused)
+        try:
+            found = Resuming(self.journal, drive, pick=pick, every=every, at_once=at_once, tell=tell)
+            await found.go(once=once)
+        except BaseExceptionGroup as group:
+            cause = cause_of(group)
+            if cause is None:
+                raise
+            raise cause from None
 
     def waiting(self) -> list[Question]:
         """What the runs of the journal wait for people to say, the oldest run first; replays none of them."""
@@ -854,6 +907,7 @@ class Engine:
             spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
             planner_calls=_model_calls(self._host.planner),
             fallback=fallback,
+            trace=self._traced(runtime.state, run, dialogue=plan is None),
         )
 
     def _recall(self, state: State, events: Iterable[Event]) -> None:
@@ -915,7 +969,16 @@ class Engine:
 
     def _runtime(self, state: State, log: Log) -> Runtime:
         """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
+        if self._host.telemetry is not None:
+            log = self._host.telemetry.timed(log)
         return Runtime(state, log, self._host._replace(child=self._perform_child))
+
+    def _traced(self, state: State, run: str, *, dialogue: bool = False) -> str:
+        """What the journal holds as the span of a run that begins or goes on."""
+        telemetry = self._host.telemetry
+        return (
+            "" if telemetry is None else telemetry.begin(state, run, self._safe.scrubber, dialogue=dialogue)
+        )
 
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
@@ -940,7 +1003,9 @@ class Engine:
         child._live, child._readers = self._live, self._readers
         child._safe = self._safe
         host = self._host
-        child._host = child._host._replace(safe=self._safe, limiter=host.limiter, readers=host.readers)
+        child._host = child._host._replace(
+            safe=self._safe, limiter=host.limiter, readers=host.readers, telemetry=host.telemetry
+        )
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
@@ -978,7 +1043,8 @@ class Engine:
         accepted: dict[str, Any] | None = None,
     ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, accepted=accepted))
+        trace = self._traced(runtime.state, runtime.state.run)
+        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, trace, accepted))
         _settle_lost(runtime)
         for id_, answer in answers.items():
             runtime.write(decision_made(id_, answer, runtime.stamp()))
@@ -988,8 +1054,10 @@ class Engine:
         run = runtime.state.run
         self._live[run] = runtime
         token = _DRIVING.set(run)
+        telemetry = self._host.telemetry
         try:
-            await runtime.drive(commands)
+            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
+                await runtime.drive(commands)
         except BaseExceptionGroup as group:
             cause = cause_of(group)
             if cause is None:

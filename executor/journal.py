@@ -14,7 +14,21 @@ from ..policies.errors import JournalError, NotApproved, UnknownRun
 from ..policies.text import did_you_mean, shorten
 from .events import Event, PlanAccepted, RunClosed, RunOpened, RunPaused, RunResumed, RunState
 
-__all__ = ["Journal", "Log", "MemoryJournal", "RunLine", "at_rest", "run_line", "spent", "unknown"]
+__all__ = [
+    "UNFINISHED",
+    "Journal",
+    "Log",
+    "MemoryJournal",
+    "RunLine",
+    "at_rest",
+    "run_line",
+    "spent",
+    "unknown",
+]
+
+
+UNFINISHED = ("running", "waiting")
+"""The states of runs that are not closed."""
 
 
 class RunLine(NamedTuple):
@@ -58,8 +72,8 @@ class Journal(Protocol):
     def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
         """The events of these kinds, in order: a quick look, for which the chain is not followed. Raises `UnknownRun`."""
 
-    def runs(self) -> list[RunLine]:
-        """All runs, the newest first. One whose process was killed says so: it waits, `interrupted`."""
+    def runs(self, *, unfinished: bool = False) -> list[RunLine]:
+        """All runs (or those that are not closed), the newest first. One whose process was killed says so: it waits, `interrupted`."""
 
     def driven(self, run: str) -> bool:
         """Whether somebody, here or in another process, drives this run now."""
@@ -168,10 +182,11 @@ class MemoryJournal:
         """The events of these kinds, in order."""
         return (event for event in list(self._known(run)) if type(event) in kinds)
 
-    def runs(self) -> list[RunLine]:
-        """All runs, the newest first."""
+    def runs(self, *, unfinished: bool = False) -> list[RunLine]:
+        """All runs (or those that are not closed), the newest first."""
         lines = [run_line(run, events) for run, events in reversed(self._events.items())]
-        return [line if self.driven(line.run) else at_rest(line) for line in lines]
+        found = [line if self.driven(line.run) else at_rest(line) for line in lines]
+        return [line for line in found if line.state in UNFINISHED] if unfinished else found
 
     def driven(self, run: str) -> bool:
         """Whether somebody drives this run now."""

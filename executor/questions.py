@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .children import parent_of
 from .events import (
     DecisionAsked,
     DecisionMade,
@@ -86,16 +85,17 @@ class Pause(NamedTuple):
     open: tuple[DecisionAsked, ...]
     answered: int
     expires_at: float | None = None
+    parent: str = ""
 
 
 def pause_of(journal: Journal, run: str) -> Pause | None:
     """How a run stands; None for one that is closed. Raises `UnknownRun`, `JournalError`."""
     asked: dict[str, DecisionAsked] = {}
-    reason, waiting, answered, expires_at = "", None, 0, None
+    reason, waiting, answered, expires_at, parent = "", None, 0, None, ""
     for event in journal.some(run, KINDS):
         match event:
             case RunOpened():
-                expires_at = (event.approval or {}).get("expires_at")
+                expires_at, parent = (event.approval or {}).get("expires_at"), event.parent
             case DecisionAsked():
                 asked[event.id] = event
             case DecisionMade():
@@ -110,7 +110,7 @@ def pause_of(journal: Journal, run: str) -> Pause | None:
             case _:
                 pass
     open_ = asked if waiting is None else [id_ for id_ in waiting if id_ in asked]
-    return Pause(reason, tuple(asked[id_] for id_ in open_), answered if reason else 0, expires_at)
+    return Pause(reason, tuple(asked[id_] for id_ in open_), answered if reason else 0, expires_at, parent)
 
 
 def questions_in(journal: Journal) -> Iterator[Question]:
@@ -119,11 +119,8 @@ def questions_in(journal: Journal) -> Iterator[Question]:
     What a sub-plan asks is a question of the run that calls it. The list does not follow the chain of each run; an answer
     does. Raises `JournalError`.
     """
-    lines = journal.runs()
-    known = {line.run for line in lines}
-    for line in reversed(lines):
-        if line.state != "waiting" or parent_of(line.run, known):
-            continue
-        pause = pause_of(journal, line.run)
-        for asked in pause.open if pause is not None else ():
-            yield Question(line.run, line.goal, asked, pause.expires_at if pause is not None else None)
+    for line in reversed(journal.runs(unfinished=True)):
+        pause = pause_of(journal, line.run) if line.state == "waiting" else None
+        if pause is not None and not pause.parent:
+            for asked in pause.open:
+                yield Question(line.run, line.goal, asked, pause.expires_at)

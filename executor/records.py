@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from .events import Event, decode, encode
 
-__all__ = ["Record", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
+__all__ = ["Record", "as_written", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
 
 _MAY_BE_LARGE = ("value", "output", "args")
 """Fields that hold what tools gave."""
@@ -67,6 +67,11 @@ def _written(document: Any) -> tuple[str, bytes]:
     except UnicodeEncodeError:
         text = _ascii(document)
         return text, text.encode()
+
+
+def as_written(data: bytes) -> bool:
+    """Whether a text is the very one that `to_text` writes for what it says: no key twice, no other spelling."""
+    return _written(json.loads(data))[1] == data
 
 
 def from_text(data: bytes, whole: Callable[[bytes], bytes] | None = None) -> Event:

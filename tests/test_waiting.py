@@ -24,6 +24,7 @@ from foreplan import (
 from foreplan.executor.events import DecisionMade, Event, RunPaused, RunResumed
 from foreplan.executor.journal import Journal
 from foreplan.executor.questions import questions_in
+from foreplan.executor.resuming import Progress
 from foreplan.executor.run import run_of
 from foreplan.executor.runtime import Answer
 from foreplan.executor.sqlite_journal import SqliteJournal
@@ -353,3 +354,120 @@ async def test_a_killed_run_can_be_answered_too() -> None:
     told = await engine(killed, NONE).decide(run.id, {"pays[0]:call:0": "approve"})
     assert (told.reason, kinds(killed, run.id, RunPaused)[0].at) == ("answered", events[-2].at)
     assert (await engine(killed).resume(run.id)).output == ["paid ada"]
+
+
+# ---- taken up by whoever looks after the journal
+
+
+class Heard(list[tuple[str, str]]):
+    """What is told of runs: what, and how it ended or why not."""
+
+    def __call__(self, said: Progress) -> None:
+        """Note it."""
+        self.append((said.what, said.ended.state if said.ended is not None else said.why))
+
+
+async def test_runs_that_are_answered_are_taken_up() -> None:
+    """Only those of which every question is answered; one that waits on is left alone."""
+    journal = MemoryJournal()
+    one, two = [await engine(journal).run(each("ada", "bob")) for _ in range(2)]
+    await engine(journal).decide(one.id, {"pays[0]:call:0": "approve", "pays[1]:call:0": "reject"})
+    await engine(journal).decide(two.id, {"pays[0]:call:0": "approve"})
+    heard = Heard()
+    await engine(journal).resume_all(once=True, tell=heard)
+    assert (paid, heard) == (["ada"], [("taken_up", ""), ("ended", "done")])
+    await engine(journal).resume_all(once=True, tell=heard, partly=True)
+    assert (paid, heard[2:]) == (["ada", "ada"], [("taken_up", ""), ("ended", "waiting")])
+    assert [asked.id for asked in engine(journal).show(two.id).waiting] == ["pays[1]:call:0"]
+
+
+def killed(journal: MemoryJournal, run: str, last: int) -> MemoryJournal:
+    """The journal of a run whose process was killed after so many events."""
+    left = MemoryJournal()
+    log = left.create(run)
+    for event in list(journal.events(run))[:last]:
+        log.append(event)
+    log.close()
+    return left
+
+
+async def test_runs_whose_process_was_killed_are_taken_up() -> None:
+    """Wherever the process died; a run that waits for a person without an answer is not."""
+    journal = MemoryJournal()
+    run = await engine(journal).run(
+        plan({"id": "a", "value": 1}, {"id": "c", "tool": "charge", "args": {"card": "1"}})
+    )
+    last = len(list(journal.events(run.id)))
+    for cut in range(2, last + 1):
+        left, heard = killed(journal, run.id, cut), Heard()
+        await engine(left).resume_all(once=True, tell=heard)
+        assert heard == ([] if cut == last else [("taken_up", ""), ("ended", "waiting")])
+        assert engine(left).show(run.id).waiting[0].id == "c:unknown:1"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_run_goes_on_within_a_second_of_its_answer(backend: str) -> None:
+    """Two look after one journal: each run is driven once, and what is asked anew waits for its own answer."""
+    import anyio
+
+    heard = Heard()
+
+    async def main() -> list[int]:
+        journal = MemoryJournal()
+        runs = [await engine(journal).run(each("ada")) for _ in range(5)]
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(lambda: engine(journal).resume_all(tell=heard, every=0.5))
+            await anyio.sleep(3600)
+            for run in runs:
+                await engine(journal).decide(run.id, {"pays[0]:call:0": "approve"})
+                await anyio.sleep(1)
+                assert engine(journal).show(run.id).state == "done"
+            tasks.cancel_scope.cancel()
+        return [len(kinds(journal, run.id, RunResumed)) for run in runs]
+
+    assert run_virtual(backend, main) == [1] * 5
+    assert (paid, len(heard)) == (["ada"] * 5, 10)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_whoever_stops_looking_leaves_its_runs_to_the_next(backend: str) -> None:
+    """Cancelled, it pauses what runs; the next goes on with that, but not with what a person interrupted."""
+    import anyio
+
+    @tool(effect="reads")
+    async def slow() -> str:
+        """Takes a while."""
+        await anyio.sleep(20)
+        return "slept"
+
+    tools = Registry(slow)
+
+    async def main() -> tuple[Heard, Heard, Heard]:
+        journal, heard = MemoryJournal(), (Heard(), Heard(), Heard())
+        with anyio.move_on_after(1):
+            await engine(journal, tools).run(plan({"id": "s", "tool": "slow", "args": {}}))
+        await engine(journal, tools).resume_all(once=True, tell=heard[0])
+        with anyio.move_on_after(1):
+            await engine(journal, tools).resume_all(paused=True, tell=heard[1])
+        await engine(journal, tools).resume_all(once=True, tell=heard[2])
+        return heard
+
+    untouched, stopped, ended = run_virtual(backend, main)
+    assert (untouched, stopped, ended) == ([], [("taken_up", "")], [("taken_up", ""), ("ended", "done")])
+
+
+async def test_a_run_that_cannot_go_on_here_is_told_once() -> None:
+    """Other tools, another principal: said with what differs; the next run is taken up all the same."""
+    journal = MemoryJournal()
+    here = engine(journal)
+    runs = [
+        await here.run(each("ada")),
+        await engine(journal, principal=Principal(id="ann")).run(each("bob")),
+    ]
+    for run in runs:
+        await here.decide(run.id, {"pays[0]:call:0": "approve"})
+    heard = Heard()
+    await here.resume_all(once=True, tell=heard)
+    assert (paid, "for 'ann'" in dict(heard)["refused"]) == (["ada"], True)
+    assert sorted(what for what, _ in heard) == ["ended", "refused", "taken_up"]
