@@ -112,7 +112,7 @@ class Telemetry:
         counter, up_down = meter.create_counter, meter.create_up_down_counter
         self._calls = counter("foreplan.calls", "{call}", "Attempts of calls, by how they ended")
         self._call_seconds = seconds("foreplan.call.duration", "From the start of an attempt to its end")
-        self._queue_seconds = seconds("foreplan.call.queue", "From when an attempt could begin to its start")
+        self._queue_seconds = seconds("foreplan.call.queue", "From the admission of an attempt to its start")
         self._ended_runs = counter("foreplan.runs", "{run}", "Runs that ended or were put aside, by state")
         self._active_runs = up_down("foreplan.runs.active", "{run}", "Runs under way")
         self._run_seconds = seconds("foreplan.run.duration", "From the opening of a run to its end")
