@@ -813,8 +813,8 @@ class Engine:
         accept_changes: str = "",
     ) -> Run:
         """`resume` for programs without an event loop."""
-        said = {"decisions": decisions, "accept_changes": accept_changes}
-        return _block(partial(self.resume, run_id, **said), "resume")
+        resume = partial(self.resume, run_id, decisions=decisions, accept_changes=accept_changes)
+        return _block(resume, "resume")
 
     def decide_blocking(
         self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0

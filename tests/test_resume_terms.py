@@ -57,7 +57,7 @@ async def go_on(engine: Engine, run: Run, who: str = "") -> Run:
 
 
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {
-    "a tool": ({"tools": [sender("2")]}, "tool 'send' changed: source, version"),
+    "a tool": ({"registry": [sender("2")]}, "tool 'send' changed: source, version"),
     "a rule": (
         {"policies": RULES.model_copy(update={"retry": Retry(attempts=9)})},
         "the policy changed: retry.attempts was 3, is 9",
@@ -76,11 +76,8 @@ async def test_what_changed_is_refused_and_named(case: str) -> None:
     (options, said), journal = CHANGES[case], MemoryJournal()
     run = await waiting(journal)
     before = list(journal.events("r"))
-    engine = Engine(
-        **{"registry": [sender()], "policies": RULES, "principal": ADA}
-        | {("registry" if name == "tools" else name): value for name, value in options.items()},
-        journal=journal,
-    )
+    given: dict[str, Any] = {"registry": [sender()], "policies": RULES, "principal": ADA} | options
+    engine = Engine(**given, journal=journal)
     with pytest.raises(NotApproved, match="accept_changes=") as refused:
         await engine.resume("r", decisions={run.waiting[0].id: "approve"})
     assert any(said.split(":")[0] in difference for difference in refused.value.differences)
