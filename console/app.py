@@ -1,6 +1,6 @@
 """The command line: every word that can follow `foreplan`.
 
-This module says which words there are; `commands.py` and `audit.py` say what they do.
+This module says which words there are; `commands.py`, `deciding.py`, `watching.py` and `audit.py` say what they do.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from ..policies.errors import BadInput
-from . import audit, commands
+from . import audit, commands, deciding, watching
 from .commands import Consent, Given, Setting
+from .deciding import Said
 from .loading import importable_here
 from .screen import Code, Failed, Screen, complain, perform
 
@@ -40,6 +41,62 @@ PlanFile = Annotated[
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The id of the run, or `last`; `foreplan runs` lists them.")
+]
+RunToGoOn = Annotated[
+    str | None,
+    typer.Argument(metavar="[RUN]", help="The id of the run, or `last`; without, --watch takes up all."),
+]
+QuestionId = Annotated[
+    str, typer.Argument(metavar="ID", help="The id of the question; `foreplan approvals` lists them.")
+]
+Choice = Annotated[
+    str,
+    typer.Argument(metavar="CHOICE", help="One of the options of the question, such as approve or reject."),
+]
+Changes = Annotated[
+    str,
+    typer.Argument(metavar="JSON", help='What changes of the arguments, as JSON: {"amount": 50}.'),
+]
+Value = Annotated[
+    str | None,
+    typer.Option(
+        "--value",
+        metavar="JSON",
+        help='What comes with `answer` and `accept` (the result), or `edit` ({"args": ...}, with all arguments).',
+    ),
+]
+GoingOn = Annotated[bool, typer.Option("--resume", help="Go on with the run here; needs --tools.")]
+ToolsToGoOn = Annotated[
+    str,
+    typer.Option(
+        "--tools",
+        "-t",
+        metavar="MODULE:NAME",
+        envvar="FOREPLAN_TOOLS",
+        help="The tools, to go on: module:attribute or path/to/file.py:attribute.",
+        show_default=False,
+    ),
+]
+Watching = Annotated[
+    bool,
+    typer.Option("--watch", help="Take up every run as soon as it is answered or its process was killed."),
+]
+Once = Annotated[bool, typer.Option("--once", help="With --watch: end when nothing more can go on.")]
+Partly = Annotated[
+    bool, typer.Option("--partly", help="With --watch: go on as soon as one question is answered.")
+]
+Paused = Annotated[
+    bool, typer.Option("--paused", help="With --watch: take up what somebody interrupted (Ctrl-C), too.")
+]
+Every = Annotated[
+    float,
+    typer.Option(
+        "--every",
+        metavar="SECONDS",
+        min=0.01,
+        max=3600,
+        help="With --watch: how often the journal is looked at.",
+    ),
 ]
 Old = Annotated[str, typer.Argument(metavar="OLD", help="The plan as it was.")]
 New = Annotated[str, typer.Argument(metavar="NEW", help="The plan as it is.")]
@@ -466,8 +523,13 @@ def _run(
 
 @app.command("resume")
 def _resume(
-    run: RunId,
     tools: Tools,
+    run: RunToGoOn = None,
+    watch: Watching = False,
+    once: Once = False,
+    partly: Partly = False,
+    paused: Paused = False,
+    every: Every = 0.25,
     journal: Journal = None,
     journal_key: JournalKey = None,
     decide: Decide = _MANY,
@@ -486,14 +548,148 @@ def _resume(
 ) -> None:
     """Go on with a run.
 
-    One that was interrupted, or waits for a person. What is settled is not done again.
+    One that was interrupted, or waits for a person; or, with --watch, all that can go on, until Ctrl-C. What is settled is
+    not done again.
     """
+    screen = Screen(json=json, quiet=quiet, traceback=traceback)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
+    if watch:
+        one = run is not None or bool(decide)
+        _do(
+            screen,
+            lambda s: watching.watch(
+                s, setting, one=one, once=once, partly=partly, paused=paused, every=every
+            ),
+        )
+    else:
+        _do(screen, lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full))
+
+
+@app.command("approvals")
+def _approvals(
+    journal: Journal = None,
+    full: Full = False,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """List what runs ask people.
+
+    All open questions of all runs of a journal: calls that need a yes, outcomes nobody knows, new plans, questions of plans.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: deciding.approvals(s, journal, full=full),
+    )
+
+
+@app.command("decide")
+def _decide(
+    run: RunId,
+    question: QuestionId,
+    choice: Choice,
+    value: Value = None,
+    reason: Reason = "",
+    by: By = None,
+    journal: Journal = None,
+    journal_key: JournalKey = None,
+    going_on: GoingOn = False,
+    tools: ToolsToGoOn = "",
+    planner: Planner = None,
+    model: Model = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Answer a question of a run that waits.
+
+    The answer is written down, and taken in when the run is resumed; here with --resume. It needs no tools.
+    """
+    said = Said(question, choice, value, reason=reason)
     setting = Setting(
         tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
     )
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full),
+        lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
+    )
+
+
+@app.command("reject")
+def _reject(
+    run: RunId,
+    question: QuestionId,
+    reason: Reason = "",
+    by: By = None,
+    journal: Journal = None,
+    journal_key: JournalKey = None,
+    going_on: GoingOn = False,
+    tools: ToolsToGoOn = "",
+    planner: Planner = None,
+    model: Model = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Say no to a call or a new plan.
+
+    Short for `decide RUN ID reject`; what was rejected is made by no other way.
+    """
+    said = Said(question, "reject", reason=reason)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
+    )
+
+
+@app.command("edit")
+def _edit(
+    run: RunId,
+    question: QuestionId,
+    changes: Changes,
+    reason: Reason = "",
+    by: By = None,
+    journal: Journal = None,
+    journal_key: JournalKey = None,
+    going_on: GoingOn = False,
+    tools: ToolsToGoOn = "",
+    planner: Planner = None,
+    model: Model = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Say yes to a call with other arguments.
+
+    What is not named stays as it was asked. Short for `decide RUN ID edit --value '{"args": ...}'`, which names all.
+    """
+    said = Said(question, "edit", changes=changes, reason=reason)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
     )
 
 

@@ -61,6 +61,7 @@ __all__ = [
     "approve",
     "cancel",
     "check",
+    "code_of",
     "follow",
     "make_plan",
     "rehearse",
@@ -351,7 +352,7 @@ def rehearse(screen: Screen, setting: Setting, given: Given, path: str, *, reads
             raise Interrupted("interrupted: a rehearsal is not kept; begin it again") from None
     screen.document(ended.to_json())
     screen.show(telling.account(ended, took=view.progress.took, full=full))
-    return _code(ended)
+    return code_of(ended)
 
 
 def _approval_here(
@@ -454,7 +455,7 @@ def _driven(
     else:
         screen.show(telling.account(ended, took=view.progress.took, full=full))
     _advise(screen, setting, ended)
-    return _code(ended)
+    return code_of(ended)
 
 
 def _interrupted(setting: Setting, run: str) -> Interrupted:
@@ -502,7 +503,8 @@ def _said(asked: DecisionAsked) -> str:
     return "answer:JSON" if asked.about == "ask" else "CHOICE"
 
 
-def _code(ended: Run) -> Code:
+def code_of(ended: Run) -> Code:
+    """The exit code of a run that ended, or waits."""
     match ended.state:
         case "done":
             return Code.DONE
@@ -515,7 +517,7 @@ def _code(ended: Run) -> Code:
 def resume(
     screen: Screen,
     setting: Setting,
-    run_id: str,
+    run_id: str | None,
     decide: Iterable[str],
     *,
     by: str | None,
@@ -523,6 +525,10 @@ def resume(
     full: bool,
 ) -> Code:
     """Take up a run that was interrupted or waits."""
+    if run_id is None:
+        raise BadInput(
+            "say which run goes on: its id, or `last`; or --watch, which takes up all that can go on"
+        )
     words = list(decide)
     answers = read_answers(words, by or login_name(), reason) if words else {}
     with stored(setting.journal, key=setting.journal_key) as journal, View(screen) as view:

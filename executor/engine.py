@@ -22,7 +22,7 @@ import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -96,7 +96,7 @@ from .shelf import Shelf
 from .state import Call, Perform, State
 from .stream import EventStream
 from .telling import Listen
-from .watching import Watcher
+from .watching import Observer, Watcher
 
 __all__ = ["Engine", "cause_of", "read_run"]
 
@@ -123,7 +123,7 @@ class Engine:
     people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
     True before each attempt of a call begins. `secrets` gives tools the secrets that they name (default: environment
     variables). `watch` sees every event; `listen(said)` hears what tools say while they work (`ToolContext.progress` and
-    `.note`). `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
+    `.note`). `telemetry` is a `Telemetry` that tells OpenTelemetry of runs. `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
     `approver_differs`: who approves must not be who the run acts for.
     """
 
@@ -159,6 +159,7 @@ class Engine:
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
         authorize: Authorize | None = None,
+        telemetry: Observer | None = None,
         approvers: Iterable[Verifier] = (),
         approver_differs: bool = False,
     ) -> None:
@@ -201,7 +202,10 @@ class Engine:
             limiter=Limiter(clock, dice),
             safe=self._safe,
             readers=self._readers,
+            telemetry=telemetry,
         )
+        if telemetry is not None:
+            telemetry.knows(self._host.limiter, self.journal)
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
         """What making a plan has used, by its digest, until a run is charged with it."""
@@ -269,6 +273,16 @@ class Engine:
         goal: str,
         inputs: Mapping[str, Any] | None,
         arrived: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Plan:
+        telemetry = self._host.telemetry
+        with telemetry.planning(self._safe.scrubber) if telemetry is not None else nullcontext():
+            return await self._made(goal, inputs, arrived)
+
+    async def _made(
+        self,
+        goal: str,
+        inputs: Mapping[str, Any] | None,
+        arrived: Callable[[dict[str, Any]], None] | None,
     ) -> Plan:
         planner = self._host.planner
         if planner is None:
@@ -513,6 +527,7 @@ class Engine:
             early=None,
             limiter=inner._host.limiter,
             readers=(),
+            telemetry=None,
             watch=both,
         )
         run_id = f"rehearsal-{_new_id(self._host.clock())}"
@@ -875,6 +890,7 @@ class Engine:
             spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
             planner_calls=_model_calls(self._host.planner),
             fallback=fallback,
+            trace=self._traced(runtime.state, run, dialogue=plan is None),
         )
 
     def _recall(self, state: State, events: Iterable[Event]) -> None:
@@ -923,7 +939,16 @@ class Engine:
 
     def _runtime(self, state: State, log: Log) -> Runtime:
         """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
+        if self._host.telemetry is not None:
+            log = self._host.telemetry.timed(log)
         return Runtime(state, log, self._host._replace(child=self._perform_child))
+
+    def _traced(self, state: State, run: str, *, dialogue: bool = False) -> str:
+        """What the journal holds as the span of a run that begins or goes on."""
+        telemetry = self._host.telemetry
+        return (
+            "" if telemetry is None else telemetry.begin(state, run, self._safe.scrubber, dialogue=dialogue)
+        )
 
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
@@ -948,7 +973,9 @@ class Engine:
         child._live, child._readers = self._live, self._readers
         child._safe = self._safe
         host = self._host
-        child._host = child._host._replace(safe=self._safe, limiter=host.limiter, readers=host.readers)
+        child._host = child._host._replace(
+            safe=self._safe, limiter=host.limiter, readers=host.readers, telemetry=host.telemetry
+        )
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
@@ -981,7 +1008,8 @@ class Engine:
         self, runtime: Runtime, answers: Mapping[str, Answer], seconds: float | None = None
     ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds))
+        trace = self._traced(runtime.state, runtime.state.run)
+        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, trace))
         _settle_lost(runtime)
         for id_, answer in answers.items():
             runtime.write(decision_made(id_, answer, runtime.stamp()))
@@ -991,8 +1019,10 @@ class Engine:
         run = runtime.state.run
         self._live[run] = runtime
         token = _DRIVING.set(run)
+        telemetry = self._host.telemetry
         try:
-            await runtime.drive(commands)
+            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
+                await runtime.drive(commands)
         except BaseExceptionGroup as group:
             cause = cause_of(group)
             if cause is None:
