@@ -167,7 +167,8 @@ class Personal:
             return value in self._texts or any(text in value for text in self._texts)
         return type(value) in (int, float) and value in self._numbers
 
-    def _aside(self, value: Any, path: tuple[str | int, ...], found: Found) -> None:
+    def _aside(self, value: Any, path: tuple[str | int, ...], found: Found) -> Any:
+        """Keep a value beside the record; what stands in its place is null."""
         text = _text(value)
         commitment = self._known.get(text)
         if commitment is None:
@@ -177,6 +178,7 @@ class Personal:
             self.fresh[commitment] = Aside(digest, salt, text)
             self._look_for(value)
         found.append((path, commitment))
+        return None
 
     def _look_for(self, value: Any) -> None:
         """From here on wherever else this value stands it is personal."""

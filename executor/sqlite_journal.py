@@ -93,8 +93,11 @@ class SqliteJournal:
         """Begin a run; it exists once its first event is durable. A spent approval is refused (`NotApproved`)."""
         with ExitStack() as held:
             self._hold(run, held)
-            self._expect_key()
-            if self._line(run) is not None or in_chain(self._reader, run):
+            known = "EXISTS(SELECT 1 FROM runs WHERE run = ?) OR EXISTS(SELECT 1 FROM chain WHERE run = ?)"
+            sql = f"SELECT (SELECT value FROM meta WHERE name = 'key'), {known}"
+            [(name, taken)] = self._ask(sql, run, run)
+            expect_name(name or "", self._key)
+            if taken:
                 raise JournalError(f"a run {run!r} exists already; give the new run another id")
             if approval:
                 self._spend(approval, held)
