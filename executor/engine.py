@@ -1110,6 +1110,7 @@ def _check_names(policies: Policies, registry: Registry) -> None:
         "limits": limits.tool,
         "rates": limits.rates.tool,
         "the budget": policies.budget.tools,
+        "personal fields": {name: () for name in policies.personal if name != "inputs"},
     }
     for where, names in named.items():
         for name in names:
