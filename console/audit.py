@@ -30,7 +30,8 @@ def _account(said: Verified, journal: str, run: str | None) -> Text:
     text = Text()
     text.append("verified" if said.ok else "NOT verified", "bold green" if said.ok else "bold red")
     text.append_text(line(f": {what}, {_count(said.events, 'event')} in {_count(said.runs, 'run')}"))
-    text.append(f"; {_count(said.pruned, 'record')} pruned\n" if said.pruned else "\n")
+    text.append(f"; {_count(said.pruned, 'record')} pruned" if said.pruned else "")
+    text.append(f"; {_count(said.deleted, 'personal value')} deleted" if said.deleted else "").append("\n")
     for title, sentences in (
         ("wrong", said.problems),
         ("proved", said.proved),

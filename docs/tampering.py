@@ -39,6 +39,8 @@ CASES: dict[str, Shown] = {
     "an approval is made unspent": ALWAYS,
     "a key stands twice in an event, and every hash is computed anew": ALWAYS,
     "the seals are taken away": Shown(False, False, True, True),
+    "another value is put beside the record for a personal one": ALWAYS,
+    "a personal value beside the record is deleted, but not by `forget`": ALWAYS,
     "a symbolic link stands in place of the file": ALWAYS,
 }
 """What is done -> in which of the four ways it shows."""

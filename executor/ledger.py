@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 from ..policies.errors import JournalError
 from ..policies.signing import Signer
-from .events import Event
+from .events import Event, RunOpened
 from .journal import RunLine, run_line
+from .personal import Personal
 from .records import next_tip, to_record
 from .seals import Entry as ChainEntry
 from .seals import enter, seal_of_run
@@ -41,7 +42,7 @@ class Tail:
     The ledger keeps it up. `failure` is a sentence once something of the run could not be written: nothing follows.
     """
 
-    __slots__ = ("approval", "epoch", "failure", "line", "run", "tip")
+    __slots__ = ("approval", "epoch", "failure", "line", "personal", "run", "tip")
 
     def __init__(self, line: RunLine, tip: bytes, *, epoch: int, approval: str | None) -> None:
         self.run = line.run
@@ -50,6 +51,7 @@ class Tail:
         self.epoch = epoch
         self.approval = approval
         self.failure = ""
+        self.personal: Personal | None = None
 
     def fail(self, sentence: str) -> None:
         """Nothing more can be appended; the first reason stays."""
@@ -103,8 +105,10 @@ class Portion:
         """
         run, tip, count = plain(self.tail.run), self.tail.tip, 0
         for event in self.events:
+            if type(event) is RunOpened and event.policies.personal:
+                self.tail.personal = Personal(event.policies.personal)
             try:
-                text, data, texts = to_record(event, most)
+                text, data, texts = to_record(event, most, self.tail.personal)
             except Exception as error:
                 kind, seq = type(event).__name__, event.seq
                 self.problem = (
@@ -138,6 +142,8 @@ class Portion:
     def written(self) -> None:
         """It is durable."""
         self.tail.line, self.tail.tip = self.line, self.tip
+        if self.tail.personal is not None:
+            self.tail.personal.fresh.clear()
         if self.problem:
             self.tail.fail(self.problem)
 
@@ -205,6 +211,7 @@ class Ledger:
             lines = [p.row(self._key) for p in portions if p.line.events]
             for start in range(0, len(lines), most // _COLUMNS):
                 _put_lines(connection, lines[start : start + most // _COLUMNS])
+            _put_personal(connection, portions)
             entries = [entry for p in portions for entry in p.entries()]
             if entries:
                 enter(connection, entries, self._key)
@@ -233,6 +240,16 @@ def _put_events(connection: sqlite3.Connection, rows: list[Row]) -> None:
     more = ",(?,?,?,?)" * (len(rows) - 1)
     sql = f"INSERT INTO events (run, seq, body, hash) VALUES (?,?,?,?){more}"
     connection.execute(sql, list(chain.from_iterable(rows)))
+
+
+def _put_personal(connection: sqlite3.Connection, portions: Iterable[Portion]) -> None:
+    """Write beside the record what the events of these runs refer to."""
+    for portion in portions:
+        if portion.tail.personal is not None:
+            run = plain(portion.tail.run)
+            rows = [(run, *aside) for aside in portion.tail.personal.fresh.values()]
+            sql = "INSERT INTO personal (run, commitment, salt, value) VALUES (?,?,?,?)"
+            connection.executemany(sql, rows)
 
 
 def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> None:

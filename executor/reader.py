@@ -6,6 +6,7 @@ transaction on the connection before.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from ..policies.errors import JournalError
 from .events import Event
 from .journal import RunLine
 from .ledger import LINE, plain
+from .personal import FORGOTTEN, commitment_of
 from .records import first_tip, from_text, hash_of, next_tip
 from .sqlite_file import SqliteFile
 
@@ -41,6 +43,8 @@ class Reader:
         self._connection = connection
         self._using = threading.RLock()
         self._open_still = open_still
+        self.deleted = 0
+        """Personal values that were asked for and have been deleted."""
 
     def ask(self, sql: str, *values: Any) -> list[Any]:
         """All rows of one statement."""
@@ -90,7 +94,7 @@ class Reader:
     def event(self, run: str, seq: int, data: bytes) -> Event:
         """The event that a text holds."""
         try:
-            event = from_text(data, self._whole)
+            event = from_text(data, self._whole, lambda commitment: self._personal(run, commitment))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise Broken(
                 f"event {seq} of run {run!r} cannot be read: {type(error).__name__}: {error}"
@@ -111,6 +115,22 @@ class Reader:
                 if len(rows) == _CHUNK or size > _CHUNK_BYTES:
                     break
         return rows
+
+    def _personal(self, run: str, commitment: bytes) -> Any:
+        """A personal value. Raises `ValueError` where it is missing and was not deleted by `forget`, or is another."""
+        sql = "SELECT salt, value FROM personal WHERE run = ? AND commitment = ?"
+        rows = self.ask(sql, run, commitment)
+        if not rows:
+            if not self.ask("SELECT 1 FROM chain WHERE run = ? AND kind = 'forgotten'", run):
+                raise ValueError("a personal value that it refers to is missing")
+            self.deleted += 1
+            return FORGOTTEN
+        [(salt, text)] = rows
+        if commitment_of(bytes(salt), text) != commitment:
+            raise ValueError(
+                "a personal value that it refers to is not what was written: its commitment differs"
+            )
+        return json.loads(text)
 
     def _whole(self, key: bytes) -> bytes:
         """A large result by its hash. Raises `ValueError` where it is not there or not what was written."""

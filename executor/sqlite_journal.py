@@ -9,6 +9,7 @@ cannot write. A run's first row, with the approval that it consumes, goes with i
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
@@ -22,10 +23,12 @@ from typing import Any
 
 from ..policies.errors import JournalError, UnknownRun
 from ..policies.signing import Signer, Verifier
-from .events import Event
+from .events import Event, RunOpened
 from .journal import UNFINISHED, RunLine, at_rest, spent, unknown
-from .ledger import INLINE_BYTES, LINE, Entry, Ledger, Tail
+from .ledger import CLOSED, INLINE_BYTES, LINE, Entry, Ledger, Tail
+from .letting_go import forget
 from .locks import Locks
+from .personal import Disclosure, Personal
 from .reader import Reader
 from .records import first_tip
 from .seals import expect_name, keyed, position, seal
@@ -90,8 +93,11 @@ class SqliteJournal:
         """Begin a run; it exists once its first event is durable. A spent approval is refused (`NotApproved`)."""
         with ExitStack() as held:
             self._hold(run, held)
-            self._expect_key()
-            if self._line(run) is not None or in_chain(self._reader, run):
+            known = "EXISTS(SELECT 1 FROM runs WHERE run = ?) OR EXISTS(SELECT 1 FROM chain WHERE run = ?)"
+            sql = f"SELECT (SELECT value FROM meta WHERE name = 'key'), {known}"
+            [(name, taken)] = self._ask(sql, run, run)
+            expect_name(name or "", self._key)
+            if taken:
                 raise JournalError(f"a run {run!r} exists already; give the new run another id")
             if approval:
                 self._spend(approval, held)
@@ -109,7 +115,57 @@ class SqliteJournal:
             self._ask("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", run)
             [row] = self._ask(f"SELECT epoch, tip, approval, {LINE} FROM runs WHERE run = ?", run)
             tail = Tail(RunLine(*row[3:]), row[1], epoch=row[0], approval=row[2])
+            tail.personal = self._personal(run, tail.line.events)
             return SqliteLog(self, tail, held.pop_all())
+
+    def forget(self, run: str) -> int:
+        """Delete the personal values of a closed run; how many. The record still verifies, and says that they were deleted.
+
+        A sub-plan's run is a run of its own. Raises `UnknownRun`, and `JournalError` for a run that is not closed.
+        """
+        with ExitStack() as held:
+            self._hold(run, held)
+            self._expect_key()
+            line = self._line(run)
+            if line is None:
+                raise self._unknown(run)
+            if line.state not in CLOSED:
+                raise JournalError(
+                    f"run {run!r} is not closed; its personal values can be deleted when it is"
+                )
+            with self._file.explained(), closing(self._file.connect()) as connection:
+                return forget(connection, run, self._key)
+
+    def disclose(self, run: str, seq: int) -> list[Disclosure]:
+        """The personal values of one event, each with what shows that it is what was written. [] once they are deleted."""
+        self._settle()
+        rows = self._ask("SELECT body FROM events WHERE run = ? AND seq = ?", run, seq)
+        found = []
+        for path, commitment in json.loads(rows[0][0]).get("personal", ()) if rows else ():
+            sql = "SELECT salt, value FROM personal WHERE run = ? AND commitment = ?"
+            for salt, text in self._ask(sql, run, bytes.fromhex(commitment)):
+                found.append(Disclosure(run, seq, tuple(path), bytes(salt).hex(), json.loads(text)))
+        return found
+
+    def text(self, run: str, seq: int) -> str:
+        """The text of one event as the chain has it, without personal values. Raises `UnknownRun`."""
+        self._settle()
+        rows = self._ask("SELECT body FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise self._unknown(run)
+        return str(rows[0][0])
+
+    def _personal(self, run: str, last: int) -> Personal | None:
+        """What is known of the personal values of a run that goes on."""
+        opened = next(self._reader.events(run, min(last, 1)), None)
+        if not isinstance(opened, RunOpened) or not opened.policies.personal:
+            return None
+        personal = Personal(opened.policies.personal)
+        for _, data, _ in self._reader.texts(run, last):
+            personal.take(json.loads(data))
+        rows = self._ask("SELECT commitment, value FROM personal WHERE run = ?", run)
+        personal.know((bytes(commitment).hex(), text) for commitment, text in rows)
+        return personal
 
     def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
         """The events of a run that come after this number, in order, read as they are asked for.

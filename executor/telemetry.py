@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from ..planner.models.chat import asked_under
 from ..planner.models.messages import AIMessage, Message
@@ -82,7 +82,7 @@ class Telemetry:
         self.content = content
         self._clock = clock
         self._tracer = trace.get_tracer("foreplan", tracer_provider=tracer_provider)
-        self._runs: dict[State, _Told] = {}
+        self._runs: WeakKeyDictionary[State, _Told] = WeakKeyDictionary()
         self._limiters: WeakSet[Limiter] = WeakSet()
         self._journals: WeakSet[Journal] = WeakSet()
         self._make_instruments(metrics.get_meter("foreplan", meter_provider=meter_provider))
@@ -112,7 +112,7 @@ class Telemetry:
         counter, up_down = meter.create_counter, meter.create_up_down_counter
         self._calls = counter("foreplan.calls", "{call}", "Attempts of calls, by how they ended")
         self._call_seconds = seconds("foreplan.call.duration", "From the start of an attempt to its end")
-        self._queue_seconds = seconds("foreplan.call.queue", "From when an attempt could begin to its start")
+        self._queue_seconds = seconds("foreplan.call.queue", "From the admission of an attempt to its start")
         self._ended_runs = counter("foreplan.runs", "{run}", "Runs that ended or were put aside, by state")
         self._active_runs = up_down("foreplan.runs.active", "{run}", "Runs under way")
         self._run_seconds = seconds("foreplan.run.duration", "From the opening of a run to its end")

@@ -27,7 +27,8 @@ __all__ = ["Verified", "in_chain", "verified"]
 
 
 class Verified(NamedTuple):
-    """What a verification found. `problems`: what does not hold. `position`: what to keep elsewhere, as `SEQ:HASH`."""
+    """What a verification found. `problems`: what does not hold. `pruned`: records that were deleted by rule, `deleted`:
+    places of personal values that were. `position`: what to keep elsewhere, as `SEQ:HASH`."""
 
     problems: tuple[str, ...]
     proved: tuple[str, ...]
@@ -35,6 +36,7 @@ class Verified(NamedTuple):
     runs: int
     events: int
     pruned: int
+    deleted: int
     position: str
 
     @property
@@ -56,6 +58,7 @@ class Story(NamedTuple):
     opened: Entry | None = None
     closed: Entry | None = None
     pruned: Entry | None = None
+    forgotten: Entry | None = None
 
     def then(self, entry: Entry) -> Story:
         """The story after one more entry."""
@@ -84,6 +87,7 @@ def verified(reader: Reader, run: str | None, key: Verifier | None, last: str) -
         runs=len(counts),
         events=sum(counts),
         pruned=len(pruned),
+        deleted=reader.deleted,
         position=where,
     )
 

@@ -52,7 +52,10 @@ def scene(folder: Path, key: Signer | None) -> Scene:
         write(log, list(short_run("a")))
         log.close()
         log = journal.create("b")
-        write(log, [*opening("b"), *calls(3, 2)])
+        first, accepted = opening("b")
+        assert isinstance(first, RunOpened)
+        personal = first.policies.model_copy(update={"personal": {"inputs": ("/who",)}})
+        write(log, [first._replace(inputs={"who": "ada"}, policies=personal), accepted, *calls(3, 2)])
         log.close()
         older = copied(path, folder / "older.sqlite3")
         log = journal.reopen("b")
@@ -172,6 +175,14 @@ sql(
 sql(
     "the line of a run in the list of runs is edited",
     "UPDATE runs SET state = 'failed' WHERE run = 'c'",
+)
+sql(
+    "another value is put beside the record for a personal one",
+    "UPDATE personal SET value = '\"eve\"' WHERE run = 'b'",
+)
+sql(
+    "a personal value beside the record is deleted, but not by `forget`",
+    "DELETE FROM personal WHERE run = 'b'",
 )
 sql("an approval is made unspent", "UPDATE runs SET approval = NULL WHERE run = 'c'")
 sql(
