@@ -590,8 +590,10 @@ class Engine:
     ) -> Run:
         """Answer questions of a run that nobody drives, and leave it waiting: it goes on when it is resumed.
 
-        Needs none of its tools: answers are held against the recorded contracts. All of them are durable when this
-        returns, or none was taken. `patience`: seconds to wait while somebody drives the run. Raises what `resume` raises.
+        Needs none of its tools: answers are held against the recorded contracts, all of them before one is taken, and are
+        durable when this returns. `patience`: seconds to wait while somebody drives the run. Raises `UnknownRun`, `BadInput`
+        (an id that is not open, an answer that is no option), `NotApproved` (a yes after the run's approval expired),
+        `JournalError`.
         """
         expect(str, run_id, "the id of a run")
         await self._learn()
