@@ -121,7 +121,7 @@ async def test_a_streamed_chat_is_the_same_answer() -> None:
     first = {"index": 0, **call(arguments='{"a"')}
     second = {"index": 0, "function": {"arguments": ": 1}"}}
     other = {"index": 0, **call("c2", "{}")}  # some servers give each call the same index
-    parts = [
+    parts: list[Any] = [
         part(role="assistant", content="Fo"),
         part(content="ur"),
         part(tool_calls=[first]),
@@ -164,7 +164,7 @@ async def test_arguments_that_are_no_object_are_a_call_that_says_what_is_wrong()
     assert [c.error for c in answer.invalid_calls] == ["the arguments must be a JSON object, not [1]"] * 2
 
 
-BROKEN = {
+BROKEN: dict[str, tuple[Any, str, str, str]] = {
     "no choice": (whole({}) | {"choices": []}, "network", "protocol_error", "no choice"),
     "null choices": (whole({}) | {"choices": None}, "network", "protocol_error", "no choice"),
     "a null choice": (whole({}) | {"choices": [None]}, "network", "protocol_error", "no message"),
@@ -291,7 +291,7 @@ def spoken(*content: Any) -> dict[str, Any]:
 
 TEXT = {"type": "output_text", "text": "Four"}
 CALL = {"type": "function_call", "call_id": "c1", "name": "math_add", "arguments": '{"a": 1}'}
-CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+CUT: dict[str, Any] = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
 
 
 async def test_responses_are_asked_and_heard_in_the_published_form() -> None:
@@ -314,7 +314,7 @@ async def test_responses_are_asked_and_heard_in_the_published_form() -> None:
 
 async def test_a_streamed_response_is_the_same_answer() -> None:
     """Text as it arrives, a call when it is complete."""
-    events = [
+    events: list[Any] = [
         {"type": "response.created", "response": response(status="in_progress")},
         {"type": "response.output_text.delta", "delta": "Fo"},
         {"type": "response.output_text.delta", "delta": "ur"},
@@ -335,7 +335,7 @@ async def test_a_response_at_its_length_limit_says_so() -> None:
     assert (answer.content, answer.finish_reason) == ("Four", "length")
 
 
-SHORT = {
+SHORT: dict[str, tuple[Any, str, str, str]] = {
     "no output": (response() | {"output": None}, "network", "protocol_error", "its output is a NoneType"),
     "nothing": (response(), "network", "protocol_error", "nothing was said"),
     "a null item": (response(None), "network", "protocol_error", "item 0 of its output is null"),

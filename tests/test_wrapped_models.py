@@ -132,7 +132,7 @@ async def test_a_model_is_asked_no_more_once_its_bound_is_used() -> None:
     """Calls, tokens and cost, over everything that shares the model."""
     for bound in ({"calls": 2}, {"tokens": 2_000_000}, {"cost": 10}):
         priced = Priced(ScriptedModel([AIMessage("four", usage=COUNTED)] * 9), {"input": 2.5, "output": 10})
-        model = Budgeted(priced, **bound)  # type: ignore[arg-type]
+        model = Budgeted(priced, **bound)
         await model.agenerate(ASK)
         await streamed(model)
         with pytest.raises(ToolFailure, match=f"bound of .* {next(iter(bound))} is used up"):
@@ -144,7 +144,7 @@ async def test_a_model_is_asked_no_more_once_its_bound_is_used() -> None:
 async def test_a_bound_on_what_is_not_told_is_refused(bound: str, words: str) -> None:
     """It could not hold."""
     with pytest.raises(BadInput, match=words):
-        await Budgeted(ScriptedModel(["four"]), **{bound: 1}).agenerate(ASK)  # type: ignore[arg-type]
+        await Budgeted(ScriptedModel(["four"]), **{bound: 1}).agenerate(ASK)
     with pytest.raises(BadInput, match="at least one"):
         Budgeted(ScriptedModel())
 
