@@ -67,6 +67,7 @@ from .admission import interrupted
 from .authorize import Authorize
 from .blocking import DRIVING, block, cause_of
 from .budget import Used, seconds_left
+from .changes import accepted_by, contracts_of, terms_of
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .early import Early
 from .events import ASIDE, Event, Outcome
@@ -74,7 +75,7 @@ from .handed_in import check_deadline, check_host, check_names, journal_of, veri
 from .hands import Hands, Result
 from .journal import Journal, Log, RunLine
 from .limits import Limiter
-from .mind import outstanding, replay
+from .mind import go_by, outstanding, replay
 from .planning import Planning, asks_models, model_calls_of
 from .questions import Question, questions_in
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
@@ -148,6 +149,7 @@ class Engine(Planning):
     ) -> None:
         self.registry = Registry.of(registry)
         self.policies = Policies() if policies is None else policies
+        self._ruled = policies is not None
         expect(Policies, self.policies, "the policies")
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
@@ -371,32 +373,42 @@ class Engine(Planning):
             opening = opening._replace(agent={**spec, "earlier": earlier})
             return await self._drive(runtime, runtime.write(opening))
 
-    async def resume(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        decisions: Mapping[str, Answer | str] | None = None,
+        accept_changes: str = "",
+    ) -> Run:
         """Take up a run that was interrupted or waits. `decisions` answers its questions by id.
 
-        What is settled is never done again; an attempt that was cut short follows its tool's effect. Raises
-        `UnknownRun`, `BadInput` (a run that is closed, an answer that is no option), `NotApproved` (tools or principal
-        changed), `JournalError` (another process drives it).
+        What is settled is never done again; an attempt that was cut short follows its tool's effect. Other tools, rules
+        or principal than it was opened with are refused, unless somebody accepts the changes by name, which is recorded;
+        without `policies` the engine goes by those of the run. Raises `UnknownRun`, `BadInput` (a run that is closed, an
+        answer that is no option), `NotApproved` (what changed), `JournalError` (another process drives it).
         """
         expect(str, run_id, "the id of a run")
+        expect(str, accept_changes, "who accepts the changes")
         await self._learn()
         log = self.journal.reopen(run_id)
         with _held(log):
             events = list(self.journal.events(run_id))
-            state = self._restore(run_id, events)
+            state, accepted = self._restore(run_id, events, accept_changes)
             self._recall(state, events)
             runtime = self._runtime(state, log)
             answers = _answers(state, decisions or {}, self.principal)
             self._expect_in_time(state, answers)
-            return await self._drive(runtime, self._taken_up(runtime, answers))
+            return await self._drive(runtime, self._taken_up(runtime, answers, accepted=accepted))
 
     async def decide(
         self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
     ) -> Run:
         """Answer questions of a run that nobody drives, and leave it waiting: it goes on when it is resumed.
 
-        Needs none of its tools: answers are held against the recorded contracts. All of them are durable when this
-        returns, or none was taken. `patience`: seconds to wait while somebody drives the run. Raises what `resume` raises.
+        Needs none of its tools: answers are held against the recorded contracts, all of them before one is taken, and are
+        durable when this returns. `patience`: seconds to wait while somebody drives the run. Raises `UnknownRun`, `BadInput`
+        (an id that is not open, an answer that is no option), `NotApproved` (a yes after the run's approval expired),
+        `JournalError`.
         """
         expect(str, run_id, "the id of a run")
         await self._learn()
@@ -610,9 +622,16 @@ class Engine(Planning):
         """`answer` for programs without an event loop."""
         return block(partial(self.answer, messages, run_id=run_id), "answer")
 
-    def resume_blocking(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
+    def resume_blocking(
+        self,
+        run_id: str,
+        *,
+        decisions: Mapping[str, Answer | str] | None = None,
+        accept_changes: str = "",
+    ) -> Run:
         """`resume` for programs without an event loop."""
-        return block(partial(self.resume, run_id, decisions=decisions), "resume")
+        resume = partial(self.resume, run_id, decisions=decisions, accept_changes=accept_changes)
+        return block(resume, "resume")
 
     def decide_blocking(
         self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
@@ -719,16 +738,27 @@ class Engine(Planning):
         tools = {name for name in {*used, *reads} if name in permitted}
         return self._react.spec(tools, (), answer=_form_of(plan))
 
-    def _restore(self, run_id: str, events: list[Event]) -> State:
-        """The state of a run that may go on here: not closed, same tools, same principal."""
+    def _restore(
+        self, run_id: str, events: list[Event], accept_changes: str = ""
+    ) -> tuple[State, dict[str, Any] | None]:
+        """The state of a run that may go on here: not closed, and by the same tools, rules and principal, or by what
+        somebody accepts in their place, which is given too."""
         begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
         if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
-        changed = _changed(opened, self.registry, self.principal, self._host)
-        changed += [f"its journal holds no contract of tool {name!r}" for name in _without_contract(events)]
-        if changed:
-            raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
+        missing = [f"its journal holds no contract of tool {name!r}" for name in _without_contract(events)]
+        if missing:
+            raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(missing), differences=missing)
+        accepted = accepted_by(
+            accept_changes,
+            run_id,
+            terms_of(opened, events),
+            self.registry,
+            self.principal,
+            self.policies if self._ruled else None,
+            authorize=self._host.authorize is not None,
+        )
         known = self.registry.only(
             names=list(opened.contracts)
         )  # what has come since has no contract in this run
@@ -740,7 +770,9 @@ class Engine(Planning):
                 f"run {run_id!r} goes on with a model, and this engine has none; "
                 "give one: Engine(tools, react=React(model))"
             )
-        return state
+        if accepted is not None and "policies" in accepted:
+            go_by(state, self.policies)  # before hands are made that keep to them
+        return state, accepted
 
     def _runtime(self, state: State, log: Log) -> Runtime:
         """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
@@ -810,11 +842,16 @@ class Engine(Planning):
             return end_of_child(state, await self._drive(runtime, commands))
 
     def _taken_up(
-        self, runtime: Runtime, answers: Mapping[str, Answer], seconds: float | None = None
+        self,
+        runtime: Runtime,
+        answers: Mapping[str, Answer],
+        seconds: float | None = None,
+        *,
+        accepted: dict[str, Any] | None = None,
     ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
         trace = self._traced(runtime.state, runtime.state.run)
-        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, trace))
+        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, trace, accepted))
         _settle_lost(runtime)
         for id_, answer in answers.items():
             runtime.write(decision_made(id_, answer, runtime.stamp()))
@@ -881,7 +918,7 @@ def _recorded(journal: Journal, run_id: str) -> State:
         raise BadInput(
             f"run {run_id!r} cannot be read: its journal holds no contract of tool {missing[0]!r}, which its plan calls"
         )
-    tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
+    tools = [Tool.from_contract(contract) for contract in contracts_of(events).values()]
     return replay(State(Registry(*tools)), events)
 
 
@@ -924,24 +961,6 @@ def _spent_json(spent: Used) -> dict[str, Any] | None:
         "cost": spent.cost,
     }
     return said if any(said.values()) else None
-
-
-def _changed(opened: e.RunOpened, registry: Registry, principal: Principal, host: Host) -> list[str]:
-    """What keeps a run from going on with these tools and this principal."""
-    changed = []
-    if principal.id != opened.principal.id:
-        changed.append(f"it acts for {opened.principal.id!r}, not for {principal.id!r}")
-    if "authorize" in opened.hooks and host.authorize is None:
-        changed.append("it was opened with `authorize`, which this engine does not have")
-    for name, contract in opened.contracts.items():
-        if name not in registry:
-            changed.append(f"tool {name!r} is not registered")
-            continue
-        now = registry[name].contract()
-        parts = [part for part in contract.keys() | now.keys() if contract.get(part) != now.get(part)]
-        if parts:
-            changed.append(f"tool {name!r} changed: {', '.join(sorted(parts))}")
-    return changed
 
 
 def _settle_lost(runtime: Runtime) -> None:
