@@ -73,7 +73,8 @@ class RunOpened(NamedTuple):
     `parent` is the run in which this one is a call of a sub-plan. `agent` describes the dialogue that the run is,
     `fallback` the one that may take over from its plan: messages, tools, bounds. `spent` is what making the plan has
     used of the budget: `model_calls`, `tokens`, `cost`. `planner_calls` is how many model calls one question to the
-    planner is.
+    planner is. `forked`: the `run` and `step` from which this one was forked, the results of its steps that are
+    `taken` over, and the calls that `acted` there.
     """
 
     seq: int
@@ -92,6 +93,7 @@ class RunOpened(NamedTuple):
     fallback: dict[str, Any] | None = None
     spent: dict[str, Any] | None = None
     planner_calls: int = 1
+    forked: dict[str, Any] | None = None
 
 
 class PlanAccepted(NamedTuple):

@@ -20,7 +20,7 @@ from .events import Event, decode, encode
 
 __all__ = ["Record", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
 
-_MAY_BE_LARGE = ("value", "output", "args")
+_MAY_BE_LARGE = ("value", "output", "args", "forked")
 """Fields that hold what tools gave."""
 
 
