@@ -1,18 +1,18 @@
 """What a replay did otherwise than the run did: two journals of one run, held against each other decision by decision.
 
-    kind        then and now
-    check       the plan does not check any more
-    approval    the plan needs an approval now, and was run without one
-    call        a call is made now and was not then, or the other way round; of a step that has another name
-    args        the same call with other arguments, or of another tool
-    attempts    tried more or less often
-    result      the recorded result is none by the contract that the tool has now
-    outcome     a step or item ends otherwise
-    value       it ends so with another value
-    question    a person is asked something else
-    patch       the re-plan goes another way
-    end         the run ends otherwise
-    output      it gives something else
+kind        then and now
+check       the plan does not check any more
+approval    the plan needs an approval now, and was run without one
+call        a call is made now and was not then, or the other way round; of a step that has another name
+args        the same call with other arguments, or of another tool
+attempts    tried more or less often
+result      the recorded result is none by the contract that the tool has now
+outcome     a step or item ends otherwise
+value       it ends so with another value
+question    a person is asked something else
+patch       the re-plan goes another way
+end         the run ends otherwise
+output      it gives something else
 """
 
 from __future__ import annotations
@@ -310,7 +310,9 @@ def not_recorded(replay: Replay) -> Iterable[str]:
             case "call":
                 yield f"{path_text(path)}: what {name!r} gives"
             case "hook":
-                yield f"{path_text(path)}: what the hook {name} says" if path else f"what the hook {name} says"
+                yield (
+                    f"{path_text(path)}: what the hook {name} says" if path else f"what the hook {name} says"
+                )
             case _:
                 yield f"what the {what} answers"
 
@@ -349,7 +351,9 @@ def compared(
         try:
             check(now_plan, registry, rules, opened.principal)
         except CheckFailed as error:
-            found = tuple(Difference("check", f.pointer, f.message, None, f.code) for f in error.report.errors)
+            found = tuple(
+                Difference("check", f.pointer, f.message, None, f.code) for f in error.report.errors
+            )
             return Comparison(opened.run, changed, found, (), False, decisions, None)
     inputs = opened.inputs if plan is None else settle_inputs(plan, opened.inputs)
     begin = opened._replace(
@@ -385,7 +389,9 @@ def _beginning(events: Sequence[Event]) -> tuple[e.RunOpened, e.PlanAccepted | N
         raise BadInput("a record that does not begin with the opening of its run cannot be run again")
     accepted = events[1] if len(events) > 1 else None
     if opened.agent is None and not isinstance(accepted, e.PlanAccepted):
-        raise BadInput(f"run {opened.run!r} was interrupted before it had a plan, so there is nothing to run again")
+        raise BadInput(
+            f"run {opened.run!r} was interrupted before it had a plan, so there is nothing to run again"
+        )
     return opened, accepted if isinstance(accepted, e.PlanAccepted) else None
 
 
@@ -400,7 +406,9 @@ def _approval(
     opened: e.RunOpened, used: Iterable[str], known: Registry, rules: Policies
 ) -> Iterator[Difference]:
     if opened.approval is None and not opened.parent and approval_needed([known[n] for n in used], rules):
-        yield Difference("approval", "", "the plan needs an approval now, and was run without one", False, True)
+        yield Difference(
+            "approval", "", "the plan needs an approval now, and was run without one", False, True
+        )
 
 
 def _plan_changes(accepted: e.PlanAccepted | None, plan: Plan | None) -> Iterator[str]:

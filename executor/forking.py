@@ -111,7 +111,9 @@ def _fits(origin: State, node: Node, code: Code) -> None:
     """Raises `BadInput` where a result is none by the contract that its tool has now."""
     if code.tool is None or node.outcome is not Outcome.OK:
         return
-    values = [v for v in node.value if v is not None] if code.each is not None or code.serial else [node.value]
+    values = (
+        [v for v in node.value if v is not None] if code.each is not None or code.serial else [node.value]
+    )
     wrong = next((said for value in values for said in _problems(code.tool, value)), "")
     if wrong:
         raise BadInput(

@@ -117,9 +117,7 @@ def hook_key(hook: str, path: Path, value: Any) -> tuple[Any, ...]:
 def decided(event: Event) -> bool:
     """Whether the mind decided this, rather than the world."""
     match event:
-        case (
-            e.CallAdmitted() | e.ValueSettled() | e.DecisionAsked() | e.PatchAccepted() | e.PatchRefused()
-        ):
+        case e.CallAdmitted() | e.ValueSettled() | e.DecisionAsked() | e.PatchAccepted() | e.PatchRefused():
             return True
         case e.CallSettled(attempt=0):
             return True

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from support.chaos import Dreamer, FaultyJournal, Unchecked, World, plans, sound_plans, worlds
 from support.virtual import BACKENDS, now
 from test_executor_properties import driven, policies
 
-from foreplan import MemoryJournal, Plan, Policies
+from foreplan import Plan, Policies
 from foreplan.executor.comparing import Comparison
 
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
