@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .policies.policies import Breaker, Budget, Limits, Policies, Rate, Rates
     from .policies.retry import Retry
     from .policies.secrets import Secret
+    from .policies.signing import Ed25519Signer, Ed25519Verifier, HmacSigner
     from .registry.code_tools import code_tool
     from .registry.people import ask
     from .registry.registry import Registry
@@ -52,6 +53,8 @@ __all__ = [
     "Breaker",
     "Budget",
     "CannotPlan",
+    "Ed25519Signer",
+    "Ed25519Verifier",
     "Effect",
     "EmbeddingSearch",
     "Engine",
@@ -60,6 +63,7 @@ __all__ = [
     "ForeplanError",
     "Found",
     "FunctionPlanner",
+    "HmacSigner",
     "HumanMessage",
     "HybridSearch",
     "Keep",
@@ -137,6 +141,7 @@ _HOMES = {
     "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
     "policies.secrets": ("Secret",),
+    "policies.signing": ("Ed25519Signer", "Ed25519Verifier", "HmacSigner"),
     "registry.code_tools": ("code_tool",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),

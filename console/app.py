@@ -166,6 +166,22 @@ ApprovalFile = Annotated[
     str | None,
     typer.Option("--approval", metavar="FILE", help="The approval, as `foreplan approve` wrote it."),
 ]
+SigningKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="Sign the approval with this key: a private Ed25519 key (PEM), or 32 bytes and more for HMAC.",
+    ),
+]
+ApproverKey = Annotated[
+    list[str],
+    typer.Option(
+        "--approver-key",
+        metavar="[NAME=]FILE",
+        help="Whose signature makes an approval one: a public Ed25519 key (PEM) or one for HMAC; may be repeated.",
+    ),
+]
 Ask = Annotated[bool, typer.Option("--approve", help="Show what the plan does, ask for a yes, and run it.")]
 Decide = Annotated[
     list[str],
@@ -179,6 +195,26 @@ Reason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.", show_default=False)
 ]
 Events = Annotated[bool, typer.Option("--events", help="List every event instead.")]
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow", help="Show events as they happen, in whatever process, until the run is closed."
+    ),
+]
+After = Annotated[
+    int,
+    typer.Option(
+        "--after", metavar="NUMBER", min=0, help="Only events that come after the one of this number."
+    ),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option(
+        "--deadline",
+        metavar="90s",
+        help="When the run is wanted to end: it is told whether it did, and not stopped.",
+    ),
+]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
 Reads = Annotated[
     bool, typer.Option("--reads", help="Really call tools that only read and have no stand-in.")
@@ -323,6 +359,7 @@ def _approve(
     by: By = None,
     scope: ScopeWord = "none",
     expires_in: ExpiresIn = None,
+    key: SigningKey = None,
     output: Output = None,
     yes: Yes = False,
     inputs: Inputs = None,
@@ -341,7 +378,7 @@ def _approve(
     """
     setting = Setting(tools, None, policies, principal, tuple(permission))
     given = Given(inputs, tuple(set))
-    consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in)
+    consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in, key=key)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: commands.approve(s, setting, given, consent, plan, output=output, full=full),
@@ -355,10 +392,13 @@ def _run(
     inputs: Inputs = None,
     set: Set = _MANY,
     approval: ApprovalFile = None,
+    approver_key: ApproverKey = _MANY,
     approve: Ask = False,
     yes: Yes = False,
     by: By = None,
     scope: ScopeWord = "none",
+    deadline: Deadline = None,
+    key: SigningKey = None,
     journal: Journal = None,
     planner: Planner = None,
     model: Model = None,
@@ -375,12 +415,22 @@ def _run(
 
     With a planner, steps that fail are planned anew. Ctrl-C pauses the run; with a journal it can be resumed.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    setting = Setting(
+        tools,
+        planner,
+        policies,
+        principal,
+        tuple(permission),
+        journal,
+        authorize,
+        model,
+        tuple(approver_key),
+    )
     given = Given(inputs, tuple(set))
-    consent = Consent(approval, approve, yes, by, scope)
+    consent = Consent(approval, approve, yes, by, scope, key=key)
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.run(s, setting, given, consent, plan, full=full),
+        lambda s: commands.run(s, setting, given, consent, plan, full=full, deadline=deadline),
     )
 
 
@@ -419,6 +469,8 @@ def _show(
     run: RunId,
     journal: Journal = None,
     events: Events = False,
+    follow: Follow = False,
+    after: After = 0,
     full: Full = False,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -428,10 +480,11 @@ def _show(
 
     It needs none of its tools.
     """
-    _do(
-        Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.show(s, journal, run, events=events, full=full),
-    )
+    screen = Screen(json=json, quiet=quiet, traceback=traceback)
+    if follow:
+        _do(screen, lambda s: commands.follow(s, journal, run, after=after))
+    else:
+        _do(screen, lambda s: commands.show(s, journal, run, events=events, full=full, after=after))
 
 
 @app.command("runs")

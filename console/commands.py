@@ -5,8 +5,10 @@ A command gets its screen and what the user typed. It raises what `screen.compla
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -28,6 +30,7 @@ from ..planner.reviewing import Review, diff
 from ..planner.sarif import report_to_sarif
 from ..policies.errors import BadInput, CannotPlan, ForeplanError, JournalError, NotApproved
 from ..policies.policies import Policies
+from ..policies.signing import read_signer
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -36,6 +39,7 @@ from .asking import Desk, login_name, yes_or_no
 from .files import write_file
 from .given import (
     read_answers,
+    read_approvers,
     read_duration,
     read_given_approval,
     read_given_plan,
@@ -57,6 +61,7 @@ __all__ = [
     "approve",
     "cancel",
     "check",
+    "follow",
     "make_plan",
     "rehearse",
     "resume",
@@ -82,6 +87,7 @@ class Setting:
     journal: str | None = None
     authorize: str | None = None
     model: str | None = None
+    approver_keys: tuple[str, ...] = ()
 
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
@@ -92,6 +98,7 @@ class Setting:
             "principal": read_principal(self.principal, self.permissions),
             "authorize": load_authorize(self.authorize) if self.authorize is not None else None,
             "react": load_model(self.model) if self.model is not None else None,
+            "approvers": read_approvers(self.approver_keys),
         }
 
     def engine(self) -> Engine:
@@ -133,11 +140,14 @@ class Consent:
     by: str | None = None
     scope: str = "none"
     expires_in: str | None = None
+    key: str | None = None
 
     def approved(self, engine: Engine, plan: Plan, inputs: dict[str, Any] | None) -> Approval:
         """The approval of what was shown."""
         by, lasts = self.by or login_name(), read_duration(self.expires_in)
-        return engine.approve(plan, inputs=inputs, by=by, scope=_scope(self.scope), expires_in=lasts)
+        signer = read_signer(self.key, by) if self.key is not None else None
+        scope = _scope(self.scope)
+        return engine.approve(plan, inputs=inputs, by=by, scope=scope, expires_in=lasts, signer=signer)
 
 
 # ---------------------------------------------------------------------------------------------- before a run
@@ -289,9 +299,19 @@ _ANSWERS = 3
 """So many answers are spelled out in the command that is shown."""
 
 
-def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: str, *, full: bool) -> Code:
+def run(
+    screen: Screen,
+    setting: Setting,
+    given: Given,
+    consent: Consent,
+    path: str,
+    *,
+    full: bool,
+    deadline: str | None = None,
+) -> Code:
     """Run a plan to its end, or to where only people can go on."""
     _scope(consent.scope)
+    wanted = read_duration(deadline)
     plan, source = read_given_plan(path)
     inputs = given.read(plan)
     approval = read_given_approval(consent.file)
@@ -304,7 +324,11 @@ def run(screen: Screen, setting: Setting, given: Given, consent: Consent, path: 
         desk = _desk(screen, view, consent.by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
-            screen, setting, view, lambda: engine.run(plan, inputs=inputs, approval=approval), full=full
+            screen,
+            setting,
+            view,
+            lambda: engine.run(plan, inputs=inputs, approval=approval, deadline=wanted),
+            full=full,
         )
 
 
@@ -365,15 +389,16 @@ def _run_in(stored: SqliteJournal, word: str) -> str:
 class _Journal:
     """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
 
-    def __init__(self, path: str | None, *, existing: bool = False) -> None:
+    def __init__(self, path: str | None, *, existing: bool = False, reading: bool = False) -> None:
         self._path = path
         self._existing = existing
+        self._reading = reading
         self._journal: SqliteJournal | None = None
 
     def __enter__(self) -> SqliteJournal | None:
         if self._path is not None:
             try:
-                self._journal = SqliteJournal(self._path, existing=self._existing)
+                self._journal = SqliteJournal(self._path, existing=self._existing, reading=self._reading)
             except JournalError as error:
                 raise BadInput(f"{error}{self._beside()}") from error
         return self._journal
@@ -393,12 +418,12 @@ class _Journal:
             return ""
 
 
-def _stored(path: str | None) -> _Journal:
+def _stored(path: str | None, *, reading: bool = False) -> _Journal:
     if path is None:
         raise BadInput(
             "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
         )
-    return _Journal(path, existing=True)
+    return _Journal(path, existing=True, reading=reading)
 
 
 def _driven(
@@ -520,21 +545,44 @@ def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
 # ---------------------------------------------------------------------------------------------- looking back
 
 
-def show(screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool) -> Code:
+def show(
+    screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool, after: int = 0
+) -> Code:
     """A run as its journal tells it."""
-    with _stored(journal) as stored:
+    with _stored(journal, reading=True) as stored:
         assert stored is not None
         run_id = _run_in(stored, run_id)
         listed = list(stored.events(run_id))
         found = read_run(stored, run_id)
     if events:
+        start, listed = listed[0].at if listed else 0.0, listed[after:]
         screen.document({"run": run_id, "events": [encode(event) for event in listed]})
-        screen.show(telling.event_list(listed), important=True)
+        screen.show(telling.event_list(listed, start), important=True)
     else:
         screen.document(found.to_json())
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
         model = "MODULE:NAME" if found.messages else None
         _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
+    return Code.DONE
+
+
+def follow(screen: Screen, journal: str | None, run_id: str, *, after: int, every: float = 0.5) -> Code:
+    """The events of a run as they happen, in whatever process, until it is closed; with --json one document a line."""
+    with _stored(journal) as stored:
+        assert stored is not None
+        run_id = _run_in(stored, run_id)
+        start = next(iter(stored.events(run_id))).at
+
+        async def tell() -> None:
+            async for run, event in Engine([], journal=stored).events(
+                run_id, after=after, follow=True, every=every
+            ):
+                if screen.json:
+                    screen.write(json.dumps({"run": run, **encode(event)}) + "\n")
+                screen.show(telling.event_list([event], start), important=True)
+
+        with suppress(KeyboardInterrupt):
+            wait_for(tell)
     return Code.DONE
 
 
@@ -544,7 +592,7 @@ def _took(events: list[Event]) -> float:
 
 def runs(screen: Screen, journal: str | None) -> Code:
     """The runs of a journal."""
-    with _stored(journal) as stored:
+    with _stored(journal, reading=True) as stored:
         assert stored is not None
         listed = stored.runs()
     screen.document({"runs": [found._asdict() for found in listed]})

@@ -21,12 +21,14 @@ from ..policies.errors import BadInput
 from ..policies.frozen import Trouble, troubles
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
+from ..policies.signing import Verifier, read_verifier
 from .files import read_file, read_text
 from .lines import plain
 from .screen import Faulty
 
 __all__ = [
     "read_answers",
+    "read_approvers",
     "read_duration",
     "read_given_approval",
     "read_given_plan",
@@ -121,6 +123,12 @@ def read_principal(word: str | None, permissions: Iterable[str]) -> Principal:
 def read_given_approval(path: str | None) -> Approval | None:
     """The approval in a file."""
     return None if path is None else read_approval(read_file(path))
+
+
+def read_approvers(words: Iterable[str]) -> list[Verifier]:
+    """Whose signatures count, from `FILE` or `NAME=FILE`: a key with a name signs in that name only."""
+    pairs = [(name, path) if sign else ("", name) for name, sign, path in (w.partition("=") for w in words)]
+    return [read_verifier(path, name) for name, path in pairs]
 
 
 def read_duration(word: str | None) -> float | None:

@@ -317,7 +317,7 @@ class Progress:
     def _answered(self, event: e.ModelAnswered) -> None:
         if event.purpose == "react":
             self.dialogue = True
-            self.rounds += event.message is not None
+            self.rounds += event.said is not None
 
     def _asked(self, event: e.DecisionAsked) -> None:
         self.asked[event.id] = event

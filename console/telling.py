@@ -119,6 +119,13 @@ def _verdict(run: Run, took: float | None) -> Text:
     facts: list[Text | str] = [Text(fate(run), _STATES[run.state]), line(run.id)]
     if took is not None:
         facts.append(seconds(took))
+    if run.deadline is not None:
+        late = (
+            f"{seconds(run.took - run.deadline)} over its deadline of"
+            if run.late
+            else "within its deadline of"
+        )
+        facts.append(Text(f"{late} {seconds(run.deadline)}", "red" if run.late else ""))
     if rounds := sum(isinstance(message, AIMessage) for message in _new(run)):
         facts.append(count(rounds, "round"))
     facts.append(count(run.tool_calls, "call"))
@@ -429,7 +436,7 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
     rows: list[list[RenderableType]] = [
         [
             line(run.run, limit=NAME),
-            Text(run.state, _STATES[run.state]),
+            Text(run.reason if run.reason == "interrupted" else run.state, _STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
             _goal_line(run, known),
         ]
@@ -447,21 +454,24 @@ def _goal_line(run: RunLine, known: set[str]) -> Text:
     return said
 
 
-def event_list(events: Iterable[Event]) -> RenderableType:
+def event_list(events: Iterable[Event], start: float | None = None) -> RenderableType:
     """Every event with its number, its seconds from the start, and what it says."""
     rows: list[list[RenderableType]] = []
-    start = None
     for event in events:
         start = event.at if start is None else start
         rows.append(
             [
                 Text(f"{event.seq:>4}", "dim"),
                 Text(f"{event.at - start:>8.3f}", "dim"),
-                Text(type(event).__name__),
+                Text(f"{type(event).__name__:<{_WIDEST}}"),
                 line(_told(event), limit=240),
             ]
         )
     return columns(rows)
+
+
+_WIDEST = max(map(len, e.EVENTS))
+"""Events that are shown one by one stand under each other, too."""
 
 
 def _told(event: Event) -> str:
@@ -502,11 +512,11 @@ def _told_of_agent(event: e.RunOpened) -> str:
 
 def _told_of_model(event: e.ModelAnswered) -> str:
     """An answer in a dialogue: its words and its calls."""
-    if event.message is None:
+    if event.said is None:
         return f"the model failed: {event.failure.message if event.failure else 'no answer'}"
-    said = [event.message["content"]] if event.message["content"] else []
-    said += [_call_text(call["name"], call["args"]) for call in event.message.get("tool_calls", ())]
-    said += [f"{call['name']}: {call['error']}" for call in event.message.get("invalid_calls", ())]
+    said = [event.said["content"]] if event.said["content"] else []
+    said += [_call_text(call["name"], call["args"]) for call in event.said.get("tool_calls", ())]
+    said += [f"{call['name']}: {call['error']}" for call in event.said.get("invalid_calls", ())]
     return f"the model: {'; '.join(said)}"
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import anyio
@@ -19,10 +20,10 @@ from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
 from ..planner.models.history import Messages
 from ..planner.models.window import Window
-from ..planner.react import React, ToolChoice
+from ..planner.react import React
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .engine import Engine
+from .engine import Engine, cause_of
 from .events import Event
 from .run import Run
 from .runtime import Answer
@@ -56,8 +57,15 @@ class Agent:
         """Go on with a run that was interrupted or waits for people."""
         return await self.engine.resume(run_id, decisions=decisions)
 
-    async def stream(self, messages: Messages, *, run_id: str | None = None) -> AsyncIterator[Update]:
-        """The same, told while it happens: parts of the model's answers, events, and at the end the run."""
+    @asynccontextmanager
+    async def stream(
+        self, messages: Messages, *, run_id: str | None = None
+    ) -> AsyncIterator[AsyncIterator[Update]]:
+        """The same, told while it happens: parts of the model's answers, events, and at the end the run.
+
+        `async with agent.stream("...") as updates: async for update in updates: ...`. Whoever leaves the block before
+        the end interrupts the run: what is under way is settled, and `resume` goes on with it.
+        """
         send, receive = anyio.create_memory_object_stream[Update](math.inf)
 
         async def ask() -> None:
@@ -68,11 +76,17 @@ class Agent:
                 )
                 send.send_nowait(Update(run=await told.answer(messages, run_id=run_id)))
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
-            with receive:
-                async for update in receive:
-                    yield update
+        with receive:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(ask)
+                    yield receive
+                    tasks.cancel_scope.cancel()
+            except BaseExceptionGroup as group:
+                cause = cause_of(group)
+                if cause is None:
+                    raise
+                raise cause from None
 
     def __repr__(self) -> str:
         return f"<Agent with {len(self.engine.registry)} tools>"
@@ -85,7 +99,7 @@ def create_agent(
     response_format: Any = None,
     *,
     max_rounds: int = 10,
-    tool_choice: ToolChoice = "auto",
+    tool_choice: str = "auto",
     window: Window | None = None,
     **options: Any,
 ) -> Agent:

@@ -495,14 +495,31 @@ def _call_failed(
     """A call failed for good; the same failure of the same call after a re-plan ends its lineage."""
     failure = event.failure
     assert failure is not None
-    seen = (tool.name, digest_of(args), failure.code)
-    again = state.failed_before.setdefault(seen, state.replans) < state.replans
-    if again and lane.undoes is None and lane.node.path[0] in state.nodes:
-        top = state.nodes[str(lane.node.path[0])].code
-        state.hopeless[top.lineage] = (
-            f"{top.id!r} failed again as before ({failure.code}) with the same arguments"
-        )
+    if _again(state, tool.name, digest_of(args), failure.code):
+        _give_up(state, lane, f"failed again as before ({failure.code}) with the same arguments")
+    _correct_once(state, lane, tool, failure)
     item_settled(state, lane, index, _FAILED, None, Fault(failure, args, event.attempt))
+
+
+def _correct_once(state: State, lane: Lane, tool: Tool, failure: Failure) -> None:
+    """Arguments may be corrected by one re-plan: where they are bad again, another would only be the next guess."""
+    if failure.kind is not Kind.BAD_ARGS or lane.node.path[0] not in state.nodes:
+        return
+    top = state.nodes[str(lane.node.path[0])].code
+    if _again(state, top.lineage, tool.name, str(Kind.BAD_ARGS)):
+        _give_up(state, lane, f"got bad arguments again ({failure.code}), and they are corrected only once")
+
+
+def _again(state: State, *what: str) -> bool:
+    """Whether this was noted before the last re-plan; it is noted now."""
+    return state.failed_before.setdefault(what, state.replans) < state.replans
+
+
+def _give_up(state: State, lane: Lane, why: str) -> None:
+    """No re-plan mends this step, nor what replaces it."""
+    if lane.undoes is None and lane.node.path[0] in state.nodes:
+        top = state.nodes[str(lane.node.path[0])].code
+        state.hopeless.setdefault(top.lineage, f"{top.id!r} {why}")
 
 
 def timer_fired(state: State, event: e.TimerFired) -> None:
@@ -521,8 +538,11 @@ def item_without_call(state: State, event: e.ValueSettled) -> None:
     """A step or item settled without a call; an item had a slot for the call it did not make."""
     lane = value_settled(state, event)
     if lane is not None:
-        assert lane.node.code.tool is not None
-        _free(state, lane.node.code.tool.name)
+        tool = lane.node.code.tool
+        assert tool is not None
+        _free(state, tool.name)
+        if event.failure is not None:
+            _correct_once(state, lane, tool, event.failure)
 
 
 # ---------------------------------------------------------------------------------------------- people decide

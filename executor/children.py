@@ -20,6 +20,7 @@ from ..policies.errors import BadInput, JournalError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.policies import Policies
 from ..registry.registry import Registry
+from .early import EARLY
 from .events import DecisionAsked, Outcome, path_text
 from .hands import Result
 from .run import Run
@@ -39,9 +40,12 @@ def child_id(call: Call) -> str:
 
 
 def parent_of(run: str, known: Collection[str]) -> str:
-    """The run, of those that are known, in which this one is the call of a sub-plan; "" if it is none."""
+    """The run, of those that are known, of which this one is a call: of a sub-plan, or one that began early; or ""."""
     parent, _, name = run.rpartition(".")
-    return parent if len(name) == _DIGITS and parent in known else ""
+    if len(name) == _DIGITS and parent in known:
+        return parent
+    parent, early, number = run.rpartition(EARLY)
+    return parent if early and number.isdigit() and parent in known else ""
 
 
 def is_child(run: str, of: str) -> bool:

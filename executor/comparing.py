@@ -121,7 +121,7 @@ class Comparison:
 def compare(then: Sequence[Event], now: Sequence[Event], replay: Replay) -> Iterator[Difference]:
     """Every decision that is another now."""
     old, new = _Story(then, replay.moved), _Story(now)
-    for path, tool, failure in replay.misfits:
+    for path, _, failure in replay.misfits:
         yield Difference("result", path_text(path), failure.message, "ok", failure.code)
     yield from _calls(old, new, replay)
     yield from _ends(old, new)

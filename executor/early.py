@@ -30,7 +30,10 @@ from .hands import Result
 from .run import Run
 from .state import Call
 
-__all__ = ["EGRESS", "Early"]
+__all__ = ["EARLY", "EGRESS", "Early"]
+
+EARLY = "-early-"
+"""What stands between the id of a run and the number of a call of it that began early, in that one's own id."""
 
 EGRESS = "egress"
 """The tag of a tool that sends its arguments out to where somebody may read them: never called early."""
@@ -93,7 +96,7 @@ class Early:
 
     async def _perform(self, plan: Plan, number: int, ahead: _Ahead) -> None:
         try:
-            ahead.run = await self._engine.run(plan, run_id=f"{self._run}-early-{number}")
+            ahead.run = await self._engine.run(plan, run_id=f"{self._run}{EARLY}{number}")
         finally:
             ahead.done.set()
 

@@ -16,6 +16,7 @@ import copy
 import inspect
 import json
 import logging
+import math
 import random
 import secrets
 import sys
@@ -30,7 +31,17 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..planner.approvals import Approval, Scope, approval_needed, bind, calls_of, differences, tools_of
+from ..planner.approvals import (
+    Approval,
+    Scope,
+    approval_needed,
+    bind,
+    calls_of,
+    differences,
+    sign,
+    tools_of,
+    unproven,
+)
 from ..planner.bounds import rules_of
 from ..planner.checking import check
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
@@ -46,9 +57,18 @@ from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
 from ..planner.route import MANY, Route, route
 from ..planner.subplans import Subplan
-from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved, UnknownRun, expect
+from ..policies.errors import (
+    BadInput,
+    CannotPlan,
+    ForeplanError,
+    JournalError,
+    NotApproved,
+    UnknownRun,
+    expect,
+)
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
+from ..policies.signing import Signer, Verifier
 from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
 from ..registry.search import Search
@@ -62,25 +82,31 @@ from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .comparing import Comparison, compared
 from .early import Early
-from .events import Event, Outcome
+from .events import ASIDE, Event, Outcome
 from .forking import fork_id, forked, plan_of
 from .hands import Hands, Result
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .limits import Limiter
 from .mind import outstanding, replay
+from .questions import Question, questions_in
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
+from .resuming import Pick, Resuming, Tell
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
 from .safe import Safe
 from .shelf import Shelf
 from .state import Call, Perform, State
+from .stream import EventStream
 from .telling import Listen
+from .watching import Watcher
 
-__all__ = ["Engine", "read_run"]
+__all__ = ["Engine", "cause_of", "read_run"]
 
 _T = TypeVar("_T")
 _MOST_PLANS = 1000
 """So many plans are remembered with their cost until they are run."""
+_LOOK = 0.05
+"""Seconds between two looks whether a run is let go of."""
 _DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
 
 
@@ -99,7 +125,8 @@ class Engine:
     people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
     True before each attempt of a call begins. `secrets` gives tools the secrets that they name (default: environment
     variables). `watch` sees every event; `listen(said)` hears what tools say while they work (`ToolContext.progress` and
-    `.note`).
+    `.note`). `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
+    `approver_differs`: who approves must not be who the run acts for.
     """
 
     def __new__(cls, *given: Any, **options: Any) -> Engine:
@@ -134,6 +161,8 @@ class Engine:
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
         authorize: Authorize | None = None,
+        approvers: Iterable[Verifier] = (),
+        approver_differs: bool = False,
     ) -> None:
         self.registry = Registry.of(registry)
         self.policies = Policies() if policies is None else policies
@@ -141,6 +170,8 @@ class Engine:
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
         self.journal = _journal(journal)
+        self._approvers = _verifiers(approvers)
+        self._approver_differs = approver_differs
         if react is not None:
             expect(React, react, "react", "React(model) makes one")
         self._react = react
@@ -154,6 +185,7 @@ class Engine:
             "before_model": before_model,
             "after_model": after_model,
         }
+        self._readers: list[Watcher] = []
         functions = {"decide": decide, "watch": watch, "listen": listen, "authorize": authorize, **hooks}
         _check_host(planner, hands, clock=clock, dice=dice, **functions)
         self._host = Host(
@@ -170,6 +202,7 @@ class Engine:
             window=react.window if react is not None else None,
             limiter=Limiter(clock, dice),
             safe=self._safe,
+            readers=self._readers,
         )
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
@@ -199,6 +232,7 @@ class Engine:
         schema: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         run_id: str | None = None,
+        deadline: float | None = None,
     ) -> Run:
         """Plan and run in one go, for plans that need no approval. `schema` is that of the `inputs`.
 
@@ -207,29 +241,30 @@ class Engine:
         """
         run_id = run_id or _new_id(self._host.clock())
         if not self.policies.start_early:
-            return await self.run(await self._plan(goal, schema), inputs=inputs, run_id=run_id)
+            plan = await self._plan(goal, schema)
+            return await self.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
         try:
             async with anyio.create_task_group() as tasks:
                 early = Early(self._alone(), run_id, inputs, tasks)
                 plan = await self._plan(goal, schema, early.begin)
-                run = await self._run_after(early, plan, inputs, run_id)
+                run = await self._run_after(early, plan, inputs, run_id, deadline)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
         return run
 
     async def _run_after(
-        self, early: Early, plan: Plan, inputs: Mapping[str, Any] | None, run_id: str
+        self, early: Early, plan: Plan, inputs: Mapping[str, Any] | None, run_id: str, deadline: float | None
     ) -> Run:
         """Run a plan of which some calls have begun; those that it does not hold are charged to it all the same."""
         spent = self._spent.get(plan.digest, Used())
         self._spent[plan.digest] = spent._replace(tool_calls=spent.tool_calls + early.discarded_by(plan))
         other = copy.copy(self)
         other._host = self._host._replace(early=early)
-        return await other.run(plan, inputs=inputs, run_id=run_id)
+        return await other.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
 
     async def _plan(
         self,
@@ -389,17 +424,18 @@ class Engine:
         scope: Scope = "none",
         fallback: bool = False,
         expires_in: float | None = None,
+        signer: Signer | None = None,
     ) -> Approval:
         """Say yes to exactly this plan, these inputs, tools, policies and principal; for one run.
 
         `scope` says which re-plans it covers, `fallback` whether a model may go on by itself where the plan does not;
-        `expires_in` is in seconds. Raises `CheckFailed`.
+        `expires_in` is in seconds. With a `signer` the approval is signed. Raises `CheckFailed`.
         """
         self._checked(plan)
         if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in > 0):
             raise BadInput(f"expires_in is a number of seconds from now on, not {expires_in!r}")
         now = self._host.clock()
-        return bind(
+        approval = bind(
             plan,
             self.registry,
             self.policies,
@@ -411,6 +447,7 @@ class Engine:
             expires_at=None if expires_in is None else now + expires_in,
             now=now,
         )
+        return approval if signer is None else sign(approval, signer)
 
     # ------------------------------------------------------------------------------------------ running
 
@@ -421,13 +458,17 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         approval: Approval | None = None,
         run_id: str | None = None,
+        deadline: float | None = None,
     ) -> Run:
         """Run a plan to its end, or to where only people can go on.
+
+        `deadline` is in how many seconds it is wanted to end, waits for people included: an objective, which is measured
+        and told and stops nothing (`Policies(budget=Budget(seconds=...))` does).
 
         A step's failure is in the `Run`; raised is what keeps it from starting: `CheckFailed`, `BadInput` (inputs),
         `NotApproved`, `JournalError`. Cancelled from outside, the run pauses and can be resumed.
         """
-        return await self._run(plan, inputs, approval, run_id)
+        return await self._run(plan, inputs, approval, run_id, deadline)
 
     async def _run(
         self,
@@ -435,9 +476,11 @@ class Engine:
         inputs: Mapping[str, Any] | None,
         approval: Approval | None,
         run_id: str | None,
+        deadline: float | None = None,
         forked: dict[str, Any] | None = None,
     ) -> Run:
         self._checked(plan)
+        _check_deadline(deadline)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
         await self._learn()
@@ -452,7 +495,7 @@ class Engine:
             state.policies = self.policies
             runtime = self._runtime(state, log)
             opening = self._opening(runtime, plan, settled, approval, log.run, shown)
-            runtime.write(opening._replace(forked=forked))
+            runtime.write(opening._replace(deadline=deadline, forked=forked))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
@@ -482,6 +525,7 @@ class Engine:
             model=None,
             early=None,
             limiter=inner._host.limiter,
+            readers=(),
             watch=both,
         )
         run_id = f"rehearsal-{_new_id(self._host.clock())}"
@@ -525,7 +569,101 @@ class Engine:
             state = self._restore(run_id, events)
             self._recall(state, events)
             runtime = self._runtime(state, log)
-            return await self._drive(runtime, self._taken_up(runtime, decisions or {}))
+            answers = _answers(state, decisions or {}, self.principal)
+            self._expect_in_time(state, answers)
+            return await self._drive(runtime, self._taken_up(runtime, answers))
+
+    async def decide(
+        self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
+    ) -> Run:
+        """Answer questions of a run that nobody drives, and leave it waiting: it goes on when it is resumed.
+
+        Needs none of its tools: answers are held against the recorded contracts. All of them are durable when this
+        returns, or none was taken. `patience`: seconds to wait while somebody drives the run. Raises what `resume` raises.
+        """
+        expect(str, run_id, "the id of a run")
+        await self._learn()
+        log = await self._reopened(run_id, patience)
+        with _held(log):
+            state = _recorded(self.journal, run_id)
+            if state.closed is not None:
+                raise _is_closed(run_id, state.closed)
+            if state.parent:
+                raise BadInput(
+                    f"run {run_id!r} is part of run {state.parent!r}, which asks for it: answer there"
+                )
+            who = self.principal if self.principal.id == state.principal.id else state.principal
+            answers = _answers(state, decisions, who)
+            self._expect_in_time(state, answers)
+            for id_, answer in answers.items():
+                _expect_inside(self.journal, state.decisions[id_], answer, who)
+            runtime = self._runtime(state, log)
+            if not state.waiting:  # its process was killed: it has waited since its last event
+                seq, _, dice = runtime.stamp()
+                runtime.write(e.RunPaused(seq, state.at, dice, ASIDE, tuple(state.decisions)))
+            for id_, answer in answers.items():
+                runtime.write(decision_made(id_, answer, runtime.stamp()))
+        return run_of(state)
+
+    async def _reopened(self, run_id: str, patience: float) -> Log:
+        """The log of a run, as soon as whoever drives it lets go of it."""
+        until = anyio.current_time() + patience
+        while anyio.current_time() < until:
+            with suppress(JournalError):
+                return self.journal.reopen(run_id)
+            await anyio.sleep(_LOOK)
+        return self.journal.reopen(run_id)
+
+    def _expect_in_time(self, state: State, answers: Mapping[str, Answer]) -> None:
+        """Raises `NotApproved` for a yes to a call whose run may begin none any more."""
+        expires_at = state.approval.get("expires_at") if state.approval is not None else None
+        begin = [id_ for id_, answer in answers.items() if answer.choice in ("approve", "edit", "retry")]
+        if begin and expires_at is not None and self._host.clock() >= expires_at:
+            raise NotApproved(
+                f"{begin[0]!r} cannot be allowed: the approval of run {state.run!r} has expired, so no call can begin any "
+                f"more; reject it, or cancel the run, approve the plan again and run it anew"
+            )
+
+    async def resume_all(
+        self,
+        *,
+        once: bool = False,
+        partly: bool = False,
+        paused: bool = False,
+        every: float = 0.25,
+        at_once: int = 16,
+        tell: Tell = lambda progress: None,
+    ) -> None:
+        """Take up every run of the journal that can go on, as soon as it can, until this is cancelled: then all pause.
+
+        Those are runs whose questions are all answered (`partly`: or some), and those whose process was killed; with
+        `paused` also those that somebody interrupted. `once`: return when nothing more can go on. The journal is looked at
+        each `every` seconds, and `at_once` runs go on at a time; several engines, in several processes, can do this on one
+        journal. `tell` hears what becomes of each run. A run that cannot go on here (`NotApproved`) is told and left alone.
+        """
+        if not (every > 0 and at_once >= 1):
+            raise BadInput(
+                f"`every` is a number of seconds and `at_once` a number of runs, not {every} and {at_once}"
+            )
+
+        def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run]:
+            other = self.told(watch=see)
+            other._host = other._host._replace(leaving=ASIDE)
+            return other.resume(run_id)
+
+        pick = Pick(partly, paused)
+        try:
+            found = Resuming(self.journal, drive, pick=pick, every=every, at_once=at_once, tell=tell)
+            await found.go(once=once)
+        except BaseExceptionGroup as group:
+            cause = cause_of(group)
+            if cause is None:
+                raise
+            raise cause from None
+
+    def waiting(self) -> list[Question]:
+        """What the runs of the journal wait for people to say, the oldest run first; replays none of them."""
+        return list(questions_in(self.journal))
 
     def replay(
         self,
@@ -576,7 +714,7 @@ class Engine:
         self._checked(going_on)
         taken = forked(origin, going_on, from_step, self.registry)
         return await self._run(
-            going_on, origin.inputs, approval, fork_id(run_id, secrets.token_hex(4)), taken
+            going_on, origin.inputs, approval, fork_id(run_id, secrets.token_hex(4)), forked=taken
         )
 
     def cancel(self, run_id: str) -> None:
@@ -640,6 +778,35 @@ class Engine:
         expect(str, run_id, "the id of a run")
         return read_run(self.journal, run_id, at=at)
 
+    def events(
+        self,
+        run_id: str | None = None,
+        *,
+        after: int | Mapping[str, int] | None = 0,
+        kinds: Iterable[str | type[Event]] = (),
+        follow: bool = False,
+        every: float = 0.5,
+    ) -> EventStream:
+        """The events of a run, or of all runs of the journal: `async for run, event in engine.events(...)`.
+
+        `after` is the number (`event.seq`) of the last one you have, of several runs a number for each; None: what
+        happens from now on. `kinds` are the kinds of events you want. `follow` goes on with what happens next, until the
+        run is closed; the journal is asked for what other processes do each `every` seconds. Call it where an event loop
+        runs. A slow reader does not slow a run. Raises `BadInput`, and while it is read `UnknownRun`, `JournalError`.
+        """
+        if run_id is not None:
+            expect(str, run_id, "the id of a run")
+        return EventStream(
+            self.journal,
+            self._readers,
+            self._live,
+            run_id,
+            after=after,
+            kinds=kinds,
+            follow=follow,
+            every=every,
+        )
+
     def runs(self) -> list[RunLine]:
         """All runs of the journal, the newest first."""
         return self.journal.runs()
@@ -662,9 +829,11 @@ class Engine:
         inputs: Mapping[str, Any] | None = None,
         approval: Approval | None = None,
         run_id: str | None = None,
+        deadline: float | None = None,
     ) -> Run:
         """`run` for programs without an event loop."""
-        return _block(partial(self.run, plan, inputs=inputs, approval=approval, run_id=run_id), "run")
+        options: dict[str, Any] = {"inputs": inputs, "approval": approval, "run_id": run_id}
+        return _block(partial(self.run, plan, deadline=deadline, **options), "run")
 
     def rehearse_blocking(
         self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
@@ -686,6 +855,12 @@ class Engine:
         """`fork` for programs without an event loop."""
         return _block(partial(self.fork, run_id, from_step=from_step, plan=plan, approval=approval), "fork")
 
+    def decide_blocking(
+        self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
+    ) -> Run:
+        """`decide` for programs without an event loop."""
+        return _block(partial(self.decide, run_id, decisions, patience=patience), "decide")
+
     # ------------------------------------------------------------------------------------------ inside
 
     def _checked(self, plan: Plan) -> None:
@@ -703,7 +878,7 @@ class Engine:
         try:
             await self._safe.learn(self.registry)
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
@@ -729,7 +904,9 @@ class Engine:
         spent = self.journal.run_of_approval(approval.id)
         if spent is not None:
             raise NotApproved(f"this approval was used by run {spent!r}; approve again")
-        found = differences(
+        not_by = self.principal.id if self._approver_differs else None
+        found = unproven(approval, self._approvers, not_by=not_by)
+        found += differences(
             approval,
             plan,
             self.registry,
@@ -839,9 +1016,10 @@ class Engine:
         child.principal = (
             call.principal
         )  # granted already, by the roles of today and not those that were recorded
-        child._live = self._live
+        child._live, child._readers = self._live, self._readers
         child._safe = self._safe
-        child._host = child._host._replace(safe=self._safe, limiter=self._host.limiter)
+        host = self._host
+        child._host = child._host._replace(safe=self._safe, limiter=host.limiter, readers=host.readers)
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
@@ -860,7 +1038,8 @@ class Engine:
             self._recall(state, events)
             runtime = self._runtime(state, log)
             if len(events) >= 2:
-                commands = self._taken_up(runtime, answers_for(state, call), seconds)
+                answers = _answers(state, answers_for(state, call), self.principal)
+                commands = self._taken_up(runtime, answers, seconds)
             else:
                 if not events:
                     inputs = settle_inputs(plan, call.args)
@@ -870,10 +1049,9 @@ class Engine:
             return end_of_child(state, await self._drive(runtime, commands))
 
     def _taken_up(
-        self, runtime: Runtime, decisions: Mapping[str, Answer | str], seconds: float | None = None
+        self, runtime: Runtime, answers: Mapping[str, Answer], seconds: float | None = None
     ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        answers = _answers(runtime.state, decisions, self.principal)
         runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds))
         _settle_lost(runtime)
         for id_, answer in answers.items():
@@ -887,7 +1065,7 @@ class Engine:
         try:
             await runtime.drive(commands)
         except BaseExceptionGroup as group:
-            cause = _cause(group)
+            cause = cause_of(group)
             if cause is None:
                 raise
             raise cause from None
@@ -913,6 +1091,13 @@ def _check_host(planner: object, hands: object, **functions: object) -> None:
     for name, function in functions.items():
         if function is not None and not callable(function):
             raise BadInput(f"{name} must be a function, not {shorten(repr(function), 60)}")
+
+
+def _check_deadline(seconds: object) -> None:
+    """Raises `BadInput` for a deadline that is none."""
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds)
+    if seconds is not None and not (number and seconds > 0):  # type: ignore[operator]
+        raise BadInput(f"the deadline is a number of seconds from now on, not {shorten(repr(seconds), 60)}")
 
 
 def _form_of(plan: Plan) -> dict[str, Any] | None:
@@ -951,7 +1136,12 @@ def _check_names(policies: Policies, registry: Registry) -> None:
 
 def read_run(journal: Journal, run_id: str, *, at: int | None = None) -> Run:
     """A run as its journal tells it, or as it stood after event `at`, by the contracts that were recorded."""
-    return run_of(_recorded(journal, run_id, at))
+    state = _recorded(journal, run_id, at)
+    if at is None:
+        state.waiting = state.waiting or not journal.driven(
+            run_id
+        )  # after a kill the journal does not say so
+    return run_of(state)
 
 
 def _events_so_far(journal: Journal, run_id: str) -> list[Event]:
@@ -1005,6 +1195,15 @@ def _journal(journal: Journal | str | Path | None) -> Journal:
     if not callable(getattr(journal, "reopen", None)):
         raise BadInput(f"the journal must be a Journal or the path of a file, not {type(journal).__name__}")
     return journal
+
+
+def _verifiers(approvers: Iterable[Verifier]) -> tuple[Verifier, ...]:
+    """Those whose signatures count. Raises `BadInput` for what can verify nothing."""
+    known = tuple(approvers)
+    for one in known:
+        if not callable(getattr(one, "verify", None)):
+            raise BadInput(f"an approver is a Verifier, such as HmacSigner(key), not {type(one).__name__}")
+    return known
 
 
 def _new_id(now: float) -> str:
@@ -1086,8 +1285,27 @@ def _answers(state: State, decisions: Mapping[str, Answer | str], principal: Pri
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
             raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
+        before = state.answered.get(id_)
+        if before is not None:
+            raise BadInput(
+                f"{id_!r} is answered already: {before.choice!r} by {before.by}; resume the run, or cancel it"
+            )
         answers[id_] = answer_to(state, asked, said, principal)
     return answers
+
+
+def _expect_inside(journal: Journal, asked: e.DecisionAsked, answer: Answer, principal: Principal) -> None:
+    """Raises `BadInput` for an answer that the run of a sub-plan, whose question it is, would not take."""
+    while "of" in asked.question:
+        try:
+            child = _recorded(journal, asked.question["run"])
+        except UnknownRun:
+            return
+        inner = child.decisions.get(asked.question["of"])
+        if inner is None:
+            return
+        answer_to(child, inner, answer, principal)
+        asked = inner
 
 
 @contextmanager
@@ -1102,11 +1320,11 @@ def _held(log: Log) -> Iterator[None]:
     log.close()
 
 
-def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+def cause_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """The first real error in a group; None where it holds only cancellations, which must travel as they are."""
     cancelled = anyio.get_cancelled_exc_class()
     for error in group.exceptions:
-        found = _cause(error) if isinstance(error, BaseExceptionGroup) else error
+        found = cause_of(error) if isinstance(error, BaseExceptionGroup) else error
         if found is not None and not isinstance(found, cancelled):
             return found
     return None

@@ -24,7 +24,10 @@ from ..policies.permissions import Principal
 from ..policies.policies import Policies
 
 __all__ = [
+    "ASIDE",
     "EVENTS",
+    "INTERRUPTED",
+    "PEOPLE",
     "CallAdmitted",
     "CallSettled",
     "CallStarted",
@@ -50,6 +53,11 @@ __all__ = [
     "path_text",
 ]
 
+PEOPLE = "waiting for people"
+INTERRUPTED = "interrupted"
+ASIDE = "put aside"
+"""Why a run has paused (`RunPaused.reason`): only people can go on; somebody stopped it; whoever comes next may go on."""
+
 Path: TypeAlias = "tuple[str | int, ...]"
 """Identity of a call inside its run: ids and indices from the outside in, such as `("refund", 3)`."""
 
@@ -73,8 +81,9 @@ class RunOpened(NamedTuple):
     `parent` is the run in which this one is a call of a sub-plan. `agent` describes the dialogue that the run is,
     `fallback` the one that may take over from its plan: messages, tools, bounds. `spent` is what making the plan has
     used of the budget: `model_calls`, `tokens`, `cost`. `planner_calls` is how many model calls one question to the
-    planner is. `forked`: the `run` and `step` from which this one was forked, the results of its steps that are
-    `taken` over, and the calls that `acted` there.
+    planner is. `deadline` is in how many seconds the run is wanted to end; it stops nothing. `trace` names the span in
+    which this part of the run is told, as W3C `traceparent`. `forked`: the `run` and `step` from which this one was
+    forked, the results of its steps that are `taken` over, and the calls that `acted` there.
     """
 
     seq: int
@@ -93,6 +102,8 @@ class RunOpened(NamedTuple):
     fallback: dict[str, Any] | None = None
     spent: dict[str, Any] | None = None
     planner_calls: int = 1
+    deadline: float | None = None
+    trace: str = ""
     forked: dict[str, Any] | None = None
 
 
@@ -219,7 +230,7 @@ class HookAnswered(NamedTuple):
 
 
 class ModelAnswered(NamedTuple):
-    """A model or planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable), `message` (in a
+    """A model or planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable), `said` (in a
     dialogue) or `failure` is set. `notes` say what was put right in reading the answer."""
 
     seq: int
@@ -232,7 +243,7 @@ class ModelAnswered(NamedTuple):
     failure: Failure | None = None
     text: str = ""
     usage: dict[str, Any] | None = None
-    message: dict[str, Any] | None = None
+    said: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -267,13 +278,15 @@ class RunPaused(NamedTuple):
 
 
 class RunResumed(NamedTuple):
-    """A process takes the run up again. `seconds`: of a sub-plan, what its caller has left of its time."""
+    """A process takes the run up again. `seconds`: of a sub-plan, what its caller has left of its time; `trace` as in
+    `RunOpened`."""
 
     seq: int
     at: float
     dice: float
     principal: Principal
     seconds: float | None = None
+    trace: str = ""
 
 
 class RunClosed(NamedTuple):

@@ -35,15 +35,12 @@ async def hear(
     listener: Listener | None = None,
 ) -> dict[str, Any]:
     """The model's answer in this round, as the fields of ModelAnswered. Raises what the model raises."""
-    offered = (
-        []
-        if dialogue.last
-        else tool_specs((tools[name] for name in dialogue.offered), reads=bool(dialogue.large))
-    )
+    reads = bool(dialogue.large) and not dialogue.last
+    offered = tool_specs((tools[name] for name in dialogue.tools), reads=reads)
     options = {"tools": offered or None, "response_format": dialogue.response_format}
     messages = heard_in(dialogue) if window is None else await window.fit(heard_in(dialogue))
     if listener is None:
         answer = await ask_model(model, messages, **options)
     else:
         answer = await ask_streaming(model, messages, listener, **options)
-    return {"message": to_plain(answer.to_json()), "usage": plain_usage(answer.usage)}
+    return {"said": to_plain(answer.to_json()), "usage": plain_usage(answer.usage)}

@@ -7,14 +7,28 @@ After a failed append nothing more can be appended, so nothing new is started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from ..policies.errors import JournalError, NotApproved, UnknownRun
 from ..policies.text import did_you_mean, shorten
 from .events import Event, PlanAccepted, RunClosed, RunOpened, RunPaused, RunResumed, RunState
 
-__all__ = ["Journal", "Log", "MemoryJournal", "RunLine", "run_line", "spent", "unknown"]
+__all__ = [
+    "UNFINISHED",
+    "Journal",
+    "Log",
+    "MemoryJournal",
+    "RunLine",
+    "at_rest",
+    "run_line",
+    "spent",
+    "unknown",
+]
+
+
+UNFINISHED = ("running", "waiting")
+"""The states of runs that are not closed."""
 
 
 class RunLine(NamedTuple):
@@ -52,11 +66,17 @@ class Journal(Protocol):
     def reopen(self, run: str) -> Log:
         """Take a run up again. Raises `UnknownRun`, and `JournalError` while another process drives it."""
 
-    def events(self, run: str) -> Iterator[Event]:
-        """All events of a run, in order. Raises `UnknownRun`."""
+    def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
+        """The events of a run that come after this number, in order. Raises `UnknownRun`."""
 
-    def runs(self) -> list[RunLine]:
-        """All runs, the newest first."""
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order: a quick look, for which the chain is not followed. Raises `UnknownRun`."""
+
+    def runs(self, *, unfinished: bool = False) -> list[RunLine]:
+        """All runs (or those that are not closed), the newest first. One whose process was killed says so: it waits, `interrupted`."""
+
+    def driven(self, run: str) -> bool:
+        """Whether somebody, here or in another process, drives this run now."""
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""
@@ -81,6 +101,11 @@ def run_line(run: str, events: list[Event], since: RunLine | None = None) -> Run
             case _:
                 pass
     return RunLine(run, state, reason, goal, opened_at, earlier + len(events))
+
+
+def at_rest(line: RunLine) -> RunLine:
+    """What the list says of a run that nobody drives: it does not run, whatever its last event was."""
+    return line._replace(state="waiting", reason="interrupted") if line.state == "running" else line
 
 
 def _question(opened: RunOpened) -> str:
@@ -121,6 +146,9 @@ class MemoryLog:
 class MemoryJournal:
     """Runs in memory: for tests, and for runs nobody needs to prove or resume after the process ends."""
 
+    blocking = False
+    """Whether reading may have to wait, so that it is better done in a thread."""
+
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._approvals: dict[str, str] = {}
@@ -146,13 +174,23 @@ class MemoryJournal:
         self._driven.add(run)
         return MemoryLog(run, events, self._driven)
 
-    def events(self, run: str) -> Iterator[Event]:
-        """All events of a run, in order."""
-        return iter(list(self._known(run)))
+    def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
+        """The events of a run that come after this number, in order."""
+        return iter(self._known(run)[after:])
 
-    def runs(self) -> list[RunLine]:
-        """All runs, the newest first."""
-        return [run_line(run, events) for run, events in reversed(self._events.items())]
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order."""
+        return (event for event in list(self._known(run)) if type(event) in kinds)
+
+    def runs(self, *, unfinished: bool = False) -> list[RunLine]:
+        """All runs (or those that are not closed), the newest first."""
+        lines = [run_line(run, events) for run, events in reversed(self._events.items())]
+        found = [line if self.driven(line.run) else at_rest(line) for line in lines]
+        return [line for line in found if line.state in UNFINISHED] if unfinished else found
+
+    def driven(self, run: str) -> bool:
+        """Whether somebody drives this run now."""
+        return run in self._driven
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""

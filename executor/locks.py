@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import time
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,10 @@ from pathlib import Path
 from ..policies.errors import JournalError
 
 __all__ = ["FileLock", "Locks"]
+
+_TRIES = 3
+_PAUSE = 0.002
+"""Seconds between two tries: who only asks whether a lock is held, holds it for some microseconds (`Locks.held`)."""
 
 
 class FileLock:
@@ -53,12 +58,36 @@ class Locks:
 
     def take(self, name: str) -> FileLock | None:
         """The lock of this name, or None where another owner holds it. Raises `JournalError`."""
-        path = f"{self._directory}/{sha256(name.encode('utf-8', 'replace')).hexdigest()[:32]}.lock"
+        path = self._path(name)
         try:
+            for _ in range(_TRIES - 1):
+                lock = self._take(path)
+                if lock is not None:
+                    return lock
+                time.sleep(_PAUSE)
             return self._take(path)
         except OSError as error:
             message = f"cannot lock {path}: {error.strerror}; check the permissions and the free space of its directory"
             raise JournalError(message) from error
+
+    def held(self, name: str) -> bool:
+        """Whether somebody holds the lock of this name; makes nothing. Where that may not be asked, it is taken for held."""
+        try:
+            fd = os.open(self._path(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{sha256(name.encode('utf-8', 'replace')).hexdigest()[:32]}.lock"
 
     def _take(self, path: str) -> FileLock | None:
         if self._made:

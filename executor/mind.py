@@ -104,6 +104,7 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.approval = event.approval
     state.planner = event.planner
     state.planner_calls = event.planner_calls
+    state.deadline, state.trace = event.deadline, event.trace
     state.hooks = frozenset(event.hooks)
     open_account(state, event)
     state.fallback = event.fallback
@@ -319,6 +320,15 @@ def _hook_answered(state: State, event: e.HookAnswered) -> None:
         hook_answered(state, event)
 
 
+def _decided(state: State, event: e.DecisionMade) -> None:
+    """An answer; one that is given while nobody drives the run is kept for whoever takes it up, and under their permissions."""
+    if state.waiting:
+        state.answered[event.id] = event
+        state.idle = True
+    else:
+        decision_made(state, event)
+
+
 def _paused(state: State, event: e.RunPaused) -> None:
     state.waiting = state.idle = True
 
@@ -327,10 +337,14 @@ def _resumed(state: State, event: e.RunResumed) -> None:
     state.waiting = False
     state.principal = event.principal
     state.denied.clear()
+    state.trace = event.trace
     if event.seconds is not None:
         bound_seconds(state, event.seconds)
     planner_asked_again(state)
     model_asked_again(state)
+    answered, state.answered = state.answered, {}
+    for made in answered.values():
+        decision_made(state, made)
 
 
 def _closed(state: State, event: e.RunClosed) -> None:
@@ -348,7 +362,7 @@ _ON: dict[type[Event], Callable[[State, Any], None]] = {
     e.ValueSettled: item_without_call,
     e.TimerFired: timer_fired,
     e.DecisionAsked: decision_asked,
-    e.DecisionMade: decision_made,
+    e.DecisionMade: _decided,
     e.HookAnswered: _hook_answered,
     e.ModelAnswered: _model_answered,
     e.PatchAccepted: patch_accepted,

@@ -41,7 +41,8 @@ class Recording:
         self.tapes: list[Tape] = []
         self.timers: defaultdict[Path, deque[tuple[e.TimerFired, float]]] = defaultdict(deque)
         self.asked: dict[str, e.DecisionAsked] = {}
-        self.decisions: dict[str, e.DecisionMade] = {}
+        self.decisions: defaultdict[str, list[e.DecisionMade]] = defaultdict(list)
+        """Answers by question; more than one where the first was taken back before the run went on."""
         self.hooks: defaultdict[tuple[Any, ...], deque[e.HookAnswered]] = defaultdict(deque)
         self.models: defaultdict[str, deque[e.ModelAnswered]] = defaultdict(deque)
         self.around: list[Event] = []
@@ -56,9 +57,9 @@ class Recording:
         for tape in self.tapes:
             self._keyed[tape.admitted.key].append(tape)
             self._alike[tape.admitted.tool, tape.admitted.args_digest].append(tape)
-        last = events[-1] if events else None
-        self.closed = isinstance(last, e.RunClosed)
-        self.rested = self.closed or (isinstance(last, e.RunPaused) and last.reason != "interrupted")
+        self.closed = bool(events) and isinstance(events[-1], e.RunClosed)
+        last = next((one for one in reversed(events) if not isinstance(one, e.DecisionMade)), None)
+        self.rested = self.closed or (isinstance(last, e.RunPaused) and last.reason == e.PEOPLE)
         """Whether nothing was under way at the end."""
         self.quiet = frozenset(_quiet(events, self.rested))
 
@@ -77,7 +78,7 @@ class Recording:
             case e.DecisionAsked():
                 self.asked[event.id] = event
             case e.DecisionMade():
-                self.decisions[event.id] = event
+                self.decisions[event.id].append(event)
                 self._since[self.asked[event.id].path] = event.at
             case e.HookAnswered():
                 self.hooks[hook_key(event.hook, event.path, event.value)].append(event)
@@ -147,9 +148,10 @@ def _quiet(events: Sequence[Event], rested: bool) -> Iterator[int]:
             letting_go = False
         if letting_go:
             yield event.seq
-    taking_up = False
+    paused = taking_up = False
     for event in events:
-        if taking_up and isinstance(event, e.CallSettled | e.DecisionMade) and not decided(event):
+        given = taking_up and isinstance(event, e.CallSettled | e.DecisionMade) and not decided(event)
+        if paused or given:
             yield event.seq
-            continue
-        taking_up = isinstance(event, e.RunResumed)
+        paused = isinstance(event, e.RunPaused) or (paused and not isinstance(event, e.RunResumed))
+        taking_up = given or isinstance(event, e.RunResumed)

@@ -96,8 +96,12 @@ class Replay:
     # ------------------------------------------------------------------------------------------ events
 
     def _take(self, event: Event) -> None:
-        """An event happens; what follows is obeyed, unless the process of then could not."""
+        """An event happens; what follows is obeyed, unless the process of then could not.
+
+        A process that takes a run up obeys all that is outstanding, in the order of that.
+        """
         commands = self._write(event)
+        self._behind = self._behind or isinstance(event, e.RunResumed)
         if self._behind and not self._held:
             self._behind = False
             commands = outstanding(self.state)
@@ -306,10 +310,11 @@ class Replay:
     def _ask(self, command: Ask) -> None:
         """The recorded answer of a person, where the question is the one that was answered."""
         asked = command.decision
-        then, answer = self.recording.asked.get(asked.id), self.recording.decisions.get(asked.id)
-        if then is None or answer is None or _question(then) != _question(asked):
+        then = self.recording.asked.get(asked.id)
+        if then is None or _question(then) != _question(asked):
             return
-        self._play(command, answer, self._shift(then.at))
+        for answer in self.recording.decisions[asked.id]:
+            self._play(command, answer, self._shift(then.at))
 
 
 _ASKED = ("tool", "args", "patch", "of", "schema", "digest", "failure")

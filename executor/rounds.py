@@ -12,6 +12,7 @@ and one round after two failures in a row on the same thing.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -61,7 +62,9 @@ _CUT_OFF = "it was cut off before its end; answer again, shorter"
 def begin_dialogue(state: State, spec: dict[str, Any], *more: Message) -> None:
     """Begin the loop that `spec` describes, with more to say after its own messages."""
     dialogue = state.dialogue = Dialogue(spec)
-    for message in (*map(message_from_json, spec["messages"]), *more):
+    messages = [*map(message_from_json, spec["messages"]), *more]
+    dialogue.ids.update(message.id for message in messages if message.id is not None)
+    for message in messages:
         _say(dialogue, message)
     _think(state, dialogue)
 
@@ -104,15 +107,18 @@ def hooked(state: State, event: e.HookAnswered) -> None:
     else:
         message = dialogue.history[-1]
         if event.value is not None:
-            message = dialogue.history[-1] = _instead(event.value["message"], message, dialogue.round)
+            message = _instead(dialogue, event.value["message"])
         _act(state, dialogue, message)
 
 
-def _instead(document: dict[str, Any], message: Message, round: int) -> Message:
+def _instead(dialogue: Dialogue, document: dict[str, Any]) -> Message:
     """The answer that a hook puts in the place of the model's, under the same id."""
-    answer = message_from_json(document)
+    old, answer = dialogue.history.pop(), message_from_json(document)
+    assert isinstance(old, AIMessage)
     assert isinstance(answer, AIMessage)
-    return replace(_with_ids(answer, round), id=message.id)
+    dialogue.called.difference_update(_ids(old))
+    _say(dialogue, replace(_with_ids(dialogue, answer), id=old.id))
+    return dialogue.history[-1]
 
 
 def _take_messages(dialogue: Dialogue, said: dict[str, Any] | None) -> None:
@@ -138,25 +144,30 @@ def heard(state: State, event: e.ModelAnswered) -> None:
         _model_failed(state, dialogue, event, event.failure)
         return
     dialogue.attempts = 0
-    assert event.message is not None
-    message = message_from_json(event.message)
+    assert event.said is not None
+    message = message_from_json(event.said)
     assert isinstance(message, AIMessage)
-    _say(dialogue, _with_ids(message, dialogue.round))
+    _say(dialogue, _with_ids(dialogue, message))
     if "after_model" in state.hooks:
         give(state, "hook", Consult("after_model"))
     else:
         _act(state, dialogue, dialogue.history[-1])
 
 
-def _with_ids(message: AIMessage, round: int) -> AIMessage:
+def _with_ids(dialogue: Dialogue, message: AIMessage) -> AIMessage:
     """The message with an id of its own for each call: services leave them out, and give one twice."""
-    ids = [*(call.id for call in message.tool_calls), *(call.id for call in message.invalid_calls)]
-    if all(ids) and len(set(ids)) == len(ids):
+    ids = _ids(message)
+    if all(ids) and len(set(ids)) == len(ids) and dialogue.called.isdisjoint(ids):
         return message
-    calls = tuple(replace(call, id=f"r{round}c{n}") for n, call in enumerate(message.tool_calls))
-    first = len(calls)
-    invalid = tuple(replace(call, id=f"r{round}c{first + n}") for n, call in enumerate(message.invalid_calls))
+    fresh = (f"r{dialogue.round}c{n}" for n in itertools.count())
+    unused = (id for id in fresh if id not in dialogue.called)
+    calls = tuple(replace(call, id=next(unused)) for call in message.tool_calls)
+    invalid = tuple(replace(call, id=next(unused)) for call in message.invalid_calls)
     return replace(message, tool_calls=calls, invalid_calls=invalid)
+
+
+def _ids(message: AIMessage) -> list[str]:
+    return [*(call.id for call in message.tool_calls), *(call.id for call in message.invalid_calls)]
 
 
 def _model_failed(state: State, dialogue: Dialogue, event: e.ModelAnswered, failure: Failure) -> None:
@@ -259,16 +270,18 @@ def _part(dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Part | Failur
         )
     try:
         return Part(read_part(dialogue.large[of], path))
-    except (ExpressionError, EvaluationError) as error:
+    except ExpressionError as error:
         return Failure(Kind.BAD_ARGS, "bad_path", str(error))
+    except EvaluationError as error:
+        return Failure(Kind.BAD_ARGS, "bad_path", str(error), details={"plain": error.message})
 
 
 def _unmakable(state: State, dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Failure | None:
     if isinstance(call, InvalidToolCall):
         return Failure(Kind.BAD_ARGS, "invalid_call", call.error)
-    if dialogue.name_of(call.name) in dialogue.offered:
+    if dialogue.name_of(call.name) in dialogue.tools:
         return None
-    near = nearest(call.name, dialogue.offered)
+    near = nearest(call.name, dialogue.tools)
     guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return Failure(Kind.BAD_ARGS, "unknown_tool", f"no tool is called {shorten(repr(call.name), 80)}{guess}")
 

@@ -17,7 +17,7 @@ from .events import DecisionAsked, Outcome, Path, RunState, path_text
 from .rounds import unanswered
 from .state import Frame, Lane, Node, State
 
-__all__ = ["ItemResult", "Run", "StepResult", "run_of"]
+__all__ = ["ItemResult", "Run", "StepResult", "open_questions", "run_of"]
 
 
 _ENDED = (Outcome.OK, Outcome.FAILED, Outcome.SKIPPED)
@@ -131,6 +131,15 @@ class Run:
     """The run in which this one is the call of a sub-plan."""
     forked_from: str = ""
     """The run from which this one has taken over results."""
+    deadline: float | None = None
+    """In how many seconds from its opening it was wanted to end; that stops nothing (`budget.seconds` does)."""
+    took: float = 0.0
+    """Seconds from its opening to its end, or to its last event so far; waits for people included."""
+
+    @property
+    def late(self) -> bool:
+        """Whether it took longer than it was wanted to."""
+        return self.deadline is not None and self.took > self.deadline
 
     @property
     def left(self) -> Left:
@@ -181,8 +190,14 @@ class Run:
             **({"messages": [m.to_json() for m in self.messages]} if self.messages else {}),
             **({"parent": self.parent} if self.parent else {}),
             **({"forked_from": self.forked_from} if self.forked_from else {}),
+            **self._objective(),
             **({"rehearsal": True} if self.rehearsal else {}),
         }
+
+    def _objective(self) -> dict[str, Any]:
+        if self.deadline is None:
+            return {}
+        return {"deadline": self.deadline, "took": self.took, "late": self.late}
 
 
 def run_of(state: State, *, journal_failed: str = "") -> Run:
@@ -200,7 +215,7 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         plan=plan,
         inputs=copy_plain(state.inputs),
         steps={id_: _step(state, node) for id_, node in state.nodes.items()},
-        waiting=tuple(state.decisions.values()),
+        waiting=open_questions(state),
         tool_calls=state.tool_calls,
         model_calls=state.model_calls,
         used=used(state),
@@ -210,7 +225,14 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         earlier=state.dialogue.earlier if state.dialogue is not None else 0,
         parent=state.parent,
         forked_from=state.forked_from,
+        deadline=state.deadline,
+        took=round(max(0.0, state.at - state.opened_at), 6),
     )
+
+
+def open_questions(state: State) -> tuple[DecisionAsked, ...]:
+    """What people are asked and nobody has answered."""
+    return tuple(asked for id_, asked in state.decisions.items() if id_ not in state.answered)
 
 
 def _messages(state: State) -> tuple[Message, ...]:
@@ -228,8 +250,11 @@ def _standing(state: State) -> tuple[RunState, str, str]:
         return closed.state, closed.reason, closed.message
     if not state.waiting:
         return "running", "", "under way; if its process was killed, resume takes it up"
-    if state.resting and state.decisions:
-        return "waiting", "people", f"waiting for {count(len(state.decisions), 'answer')}"
+    left = len(open_questions(state))
+    if state.resting and left:
+        return "waiting", "people", f"waiting for {count(left, 'answer')}"
+    if state.answered and not left:
+        return "waiting", "answered", "every question is answered; it goes on when it is resumed"
     return "waiting", "interrupted", "interrupted; it goes on when it is resumed"
 
 

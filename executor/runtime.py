@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -40,7 +40,7 @@ from .asking import differs, digest_of, read_edit, rejected_before
 from .authorize import Authorize, refusal_of
 from .budget import plain_usage, seconds_left
 from .early import Early
-from .events import Event, Outcome
+from .events import INTERRUPTED, PEOPLE, Event, Outcome
 from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hearing import hear
 from .hooks import Verdict, said_by, subject_of
@@ -52,6 +52,7 @@ from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 from .telling import Listen, Said
 from .threads import Threads
+from .watching import Watcher
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
@@ -100,8 +101,18 @@ class Host(NamedTuple):
     """Makes an attempt of a sub-plan for a run in this state: begins the run that the call is, or takes it up."""
     limiter: Limiter | None = None
     """What all runs of an engine share; without it, a run keeps to the limits on its own."""
+    leaving: str = INTERRUPTED
+    """Why a run pauses that is cancelled from outside (`RunPaused.reason`)."""
     safe: Safe | None = None
     """Where tools get their secrets from, and what takes them out of all that is written."""
+    readers: Sequence[Watcher] = ()
+    """Who reads the events of all runs of an engine; they come and go."""
+
+    @property
+    def watchers(self) -> list[Watcher]:
+        """Who sees the events of a run, besides the readers."""
+        watch = self.watch
+        return [] if watch is None else [Watcher("watch", lambda event, state: watch(event))]
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -140,7 +151,8 @@ class Runtime:
         self._letting_go = False
         self._cancelled = False
         self._asking = 0
-        self._watch = host.watch
+        self._watchers = host.watchers
+        self._readers = host.readers
         self._safe = host.safe
         self._breath = time.perf_counter()
 
@@ -152,7 +164,7 @@ class Runtime:
             event = self._safe.clean(event)
         self._log.append(event)
         commands = advance(self.state, event)
-        if self._watch is not None:
+        if self._watchers or self._readers:
             self._show(event)
         return commands
 
@@ -180,15 +192,14 @@ class Runtime:
         return left is not None and left <= 0
 
     def _show(self, event: Event) -> None:
-        """Let the host see an event; one that raises is not shown another."""
-        assert self._watch is not None
-        try:
-            self._watch(event)
-        except Exception:
-            self._watch = None
-            _LOG.exception(
-                "`watch` raised at %s, so run %r goes on without it", type(event).__name__, self.state.run
-            )
+        """Let everybody see an event who watches; one that raises is not shown another of this run."""
+        for watcher in (*self._watchers, *self._readers):
+            try:
+                watcher.see(event, self.state)
+            except Exception:
+                self._watchers = [other for other in self._watchers if other is not watcher]
+                kind, run = type(event).__name__, self.state.run
+                _LOG.exception("`%s` raised at %s, so run %r goes on without it", watcher.name, kind, run)
 
     def _heard(self, said: Said) -> None:
         """Pass on what a tool says, without secrets."""
@@ -236,7 +247,7 @@ class Runtime:
             if self._cancelled:
                 self.write(e.RunClosed(*self.stamp(), "stopped", "cancelled", None, "the run was cancelled"))
             else:
-                reason = "waiting for people" if state.resting else "interrupted"
+                reason = PEOPLE if state.resting else self._host.leaving
                 self.write(e.RunPaused(*self.stamp(), reason, tuple(state.decisions)))
         except JournalError as error:
             self.problem = error

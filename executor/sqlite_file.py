@@ -12,12 +12,14 @@ so a network file system is refused. Source: https://www.sqlite.org/wal.html, ht
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import sqlite3
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ..policies.errors import JournalError
@@ -79,30 +81,78 @@ _MEANINGS = {
     sqlite3.SQLITE_ERROR: "it is not the journal it was or its schema is damaged; keep a copy and restore it from a backup",
     sqlite3.SQLITE_PROTOCOL: "its locks do not work here; put it on a local disk",
 }
+_MAKING = 1.0
+"""Seconds after which an empty file is taken for a foreign one, and not for a journal that another process makes."""
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class SqliteFile:
-    """A path that holds a journal, or will. `patience`: seconds to wait while another program writes."""
+    """A path that holds a journal, or will. `patience`: seconds to wait while another program writes.
 
-    def __init__(self, path: str | os.PathLike[str], *, existing: bool, patience: float) -> None:
+    `reading`: nothing is written, and what cannot be written to is opened all the same. `network`: its file system may
+    be one of another machine.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        existing: bool = False,
+        reading: bool = False,
+        network: bool = False,
+        patience: float = 10.0,
+    ) -> None:
         self.path = Path(
             os.path.abspath(os.fspath(path))
         )  # absolute: `chdir` must not change which file it is
         self.patience = patience
+        self.reading = reading
+        self._frozen = False
         with self.explained():
-            self._refuse_unsafe()
-            self._there = self._find(existing)
-            connection = self.connect()
+            self._refuse_unsafe(network)
+            self._there = self._find(existing or reading)
             try:
-                self._patiently_prepare(connection)
-            finally:
-                connection.close()
+                self._open()
+            except sqlite3.OperationalError:
+                self._frozen = reading and self._is_whole()
+                if not self._frozen:
+                    raise
+                self._open()
+
+    def _open(self) -> None:
+        connection = self.connect()
+        try:
+            self._patiently_prepare(connection)
+        finally:
+            connection.close()
+
+    def _is_whole(self) -> bool:
+        """Whether SQLite may read the file alone, where it cannot make the files that it keeps beside it.
+
+        Raises `JournalError` where events are in the log file still, which it cannot read without writing.
+        """
+        if os.access(self.path.parent, os.W_OK):
+            return False
+        try:
+            left = os.lstat(self.path.with_name(self.path.name + "-wal")).st_size
+        except FileNotFoundError:
+            left = 0
+        if left:
+            raise JournalError(
+                f"{self.path}-wal holds events of {self.path.name}, and {self.path.parent} cannot be written to; "
+                "copy the files to a folder that can be, and read them there"
+            )
+        return True
 
     def connect(self, *, check_same_thread: bool = True) -> sqlite3.Connection:
         """A connection in autocommit mode. Raises what SQLite raises (see `explained`)."""
+        where = f"{self.path.as_uri()}?immutable=1" if self._frozen else self.path
         connection = sqlite3.connect(
-            self.path, timeout=self.patience, isolation_level=None, check_same_thread=check_same_thread
+            where,
+            timeout=self.patience,
+            isolation_level=None,
+            check_same_thread=check_same_thread,
+            uri=self._frozen,
         )
         try:
             for setting in _SETTINGS:
@@ -125,12 +175,13 @@ class SqliteFile:
             )
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
-        """What SQLite and the system raise inside becomes a `JournalError` with the next move."""
+    def explained(self, run: str = "") -> Iterator[None]:
+        """What SQLite and the system raise inside becomes a `JournalError` with the next move, and the run it concerns."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(self.explain(error)) from error
+            about = f"run {run!r} cannot be read: " if run else ""
+            raise JournalError(about + self.explain(error)) from error
 
     def explain(self, error: BaseException) -> str:
         """The sentence for an error, by its number and never by its text."""
@@ -148,7 +199,7 @@ class SqliteFile:
             return f"another program kept it locked for more than {self.patience:g} s; end that program, then resume the run"
         return _MEANINGS.get(code, str(error))
 
-    def _refuse_unsafe(self) -> None:
+    def _refuse_unsafe(self, network: bool) -> None:
         directory = self.path.parent
         if not self.path.name:
             raise JournalError(f"{self.path} is no regular file; name another one for the journal")
@@ -162,20 +213,53 @@ class SqliteFile:
         ):
             if path.is_symlink():
                 raise JournalError(f"{path} is a symbolic link; give the file that it points to")
-        kind = network_mount(os.path.realpath(directory), _mounts())
+        kind = None if network else network_mount(os.path.realpath(directory), _mounts())
         if kind is not None:
             raise JournalError(
-                f"{directory} is on a network file system ({kind}); put the journal on a local disk"
+                f"{directory} is on a network file system ({kind}); put the journal on a local disk "
+                "(SqliteJournal(..., network=True) takes its locks on trust)"
             )
 
     def _find(self, existing: bool) -> os.stat_result:
         """The file as it is there, made with mode 0600 where it is not."""
-        if not existing:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                os.close(os.open(self.path, flags, 0o600))
-            except FileExistsError:
-                pass
+        made = not (existing or os.path.lexists(self.path)) and self._make()
+        found = self._look()
+        deadline = time.monotonic() + min(self.patience, _MAKING)
+        while not (made or found.st_size):
+            if time.monotonic() > deadline:
+                raise JournalError(
+                    f"{self.path} is an empty file and no journal; remove it, or name another file"
+                )
+            time.sleep(0.005)
+            found = self._look()
+        return found
+
+    def _make(self) -> bool:
+        """Make the file, whole from the first moment on: whoever is killed here leaves no half of one in its place.
+
+        True where it is empty still: without hard links it cannot be made beside its place.
+        """
+        new = self.path.with_name(f".foreplan-{secrets.token_hex(8)}")
+        _create(new)
+        try:
+            with closing(sqlite3.connect(new, timeout=self.patience, isolation_level=None)) as connection:
+                self._make_tables(connection)
+            os.link(new, self.path)
+        except FileExistsError:  # another process was faster
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
+                raise
+            with suppress(FileExistsError):
+                _create(self.path)
+                return True
+        finally:
+            for end in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{new}{end}")
+        return False
+
+    def _look(self) -> os.stat_result:
         try:
             found = os.lstat(self.path)
         except FileNotFoundError:
@@ -197,13 +281,12 @@ class SqliteFile:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if not self._tables(connection):
-            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                raise JournalError(
-                    f"{self.path} is on a file system without shared memory; put it on a local disk"
-                )
+            if self.reading:
+                raise JournalError(f"{self.path} is no journal; name another file")
             self._make_tables(connection)
         version = self._version(connection)
+        if version == "1" and self.reading:
+            return  # it lacks a table that nothing in it refers to
         if version == "1":
             self._upgrade(connection)
             version = self._version(connection)
@@ -230,6 +313,11 @@ class SqliteFile:
             raise
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise JournalError(
+                f"{self.path} is on a file system without shared memory; put it on a local disk"
+            )
         connection.execute("BEGIN IMMEDIATE")
         try:
             if not self._tables(connection):
@@ -247,6 +335,12 @@ class SqliteFile:
         if names and not names >= {"meta", "runs", "events"}:
             raise JournalError(f"{self.path} is the database of something else; name a file of its own")
         return bool(names)
+
+
+def _create(path: Path) -> None:
+    """An empty file for its owner alone, where there is none. Raises `FileExistsError`."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o600))
 
 
 def _mounts() -> str:

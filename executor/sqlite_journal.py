@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 
 from ..policies.errors import JournalError, UnknownRun
 from .events import Event
-from .journal import RunLine, spent, unknown
+from .journal import UNFINISHED, RunLine, at_rest, spent, unknown
 from .ledger import INLINE_BYTES, LINE, Entry, Ledger, Tail, plain
 from .locks import Locks
 from .records import first_tip, from_text, hash_of, next_tip
@@ -42,9 +42,10 @@ _FORKED = "this journal was opened before the process forked; open it again in t
 class SqliteJournal:
     """Runs in one SQLite file, made with mode 0600 where there is none. A context manager.
 
-    `existing`: refuse to make a file. `patience`: seconds to wait while another program writes to it. `inline_bytes`:
-    larger results are kept once, by their hash, however many events hold them.
-    Raises `JournalError`, also for links, network file systems and files of something else. A fork needs its own.
+    `existing`: refuse to make a file. `reading`: change nothing, which also opens what cannot be written to.
+    `network`: open it on a network file system all the same, whose locks you have tried. `patience`: seconds to wait
+    while another program writes to it. `inline_bytes`: larger results are kept once, by their hash, however many events
+    hold them. Raises `JournalError`, also for links, network file systems and files of something else. A fork needs its own.
     """
 
     _closed = True  # until it is open
@@ -54,10 +55,12 @@ class SqliteJournal:
         path: str | os.PathLike[str],
         *,
         existing: bool = False,
+        reading: bool = False,
+        network: bool = False,
         patience: float = 10.0,
         inline_bytes: int = INLINE_BYTES,
     ) -> None:
-        self._file = SqliteFile(path, existing=existing, patience=patience)
+        self._file = SqliteFile(path, existing=existing, reading=reading, network=network, patience=patience)
         self._locks = Locks(self.path.with_name(self.path.name + "-locks"))
         self._ledger = Ledger(self._file, inline_bytes)
         self._writer: Writer[Entry] = Writer(self._ledger)
@@ -101,8 +104,8 @@ class SqliteJournal:
             tail = Tail(RunLine(*row[3:]), row[1], epoch=row[0], approval=row[2])
             return SqliteLog(self, tail, held.pop_all())
 
-    def events(self, run: str) -> Iterator[Event]:
-        """All events of a run, in order, read as they are asked for.
+    def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
+        """The events of a run that come after this number, in order, read as they are asked for.
 
         Raises `UnknownRun`, and `JournalError` where the chain is broken: what comes after is not given.
         """
@@ -110,13 +113,51 @@ class SqliteJournal:
         line = self._line(run)
         if line is None:
             raise self._unknown(run)
-        return (_read(run, seq, data, self._whole) for seq, data, _ in self._texts(run, line.events))
+        return (_read(run, seq, data, self._whole) for seq, data, _ in self._texts(run, line.events, after))
 
-    def runs(self) -> list[RunLine]:
-        """All runs, the newest first."""
+    def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
+        """The events of these kinds, in order, one at a time: a quick look, for which the chain is not followed.
+
+        Raises `UnknownRun`, and `JournalError` for an event that cannot be read.
+        """
         self._settle()
-        rows = self._ask(f"SELECT {LINE} FROM runs ORDER BY rowid DESC")
-        return [RunLine(*row) for row in rows]
+        line = self._line(run)
+        if line is None:
+            raise self._unknown(run)
+        begins = [f'{{"type":"{kind.__name__}"*' for kind in kinds]
+        alike = " OR ".join(["body GLOB ?"] * len(begins))
+        found = self._ask(
+            f"SELECT seq FROM events WHERE run = ? AND seq <= ? AND ({alike}) ORDER BY seq",
+            run,
+            line.events,
+            *begins,
+        )
+        return (self._one(run, seq) for (seq,) in found)
+
+    def _one(self, run: str, seq: int) -> Event:
+        rows = self._ask("SELECT CAST(body AS BLOB) FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise JournalError(f"event {seq} of run {run!r} is missing")
+        return _read(run, seq, rows[0][0], self._whole)
+
+    def runs(self, *, unfinished: bool = False) -> list[RunLine]:
+        """All runs (or those that are not closed), the newest first."""
+        self._settle()
+        only = "WHERE state IN (?, ?) " if unfinished else ""
+        sql = f"SELECT {LINE} FROM runs {only}ORDER BY rowid DESC"
+        rows = self._ask(sql, *(UNFINISHED if unfinished else ()))
+        lines = [RunLine(*row) for row in rows]
+        return [self._as_it_stands(line) if line.state == "running" else line for line in lines]
+
+    def driven(self, run: str) -> bool:
+        """Whether somebody, here or in another process, drives this run now."""
+        return self._locks.held(f"run {run}")
+
+    def _as_it_stands(self, line: RunLine) -> RunLine:
+        """A run whose last event leaves it running: one that nobody drives was interrupted, if it has not ended just now."""
+        if self.driven(line.run):
+            return line
+        return at_rest(self._line(line.run) or line)
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""
@@ -187,6 +228,10 @@ class SqliteJournal:
     def _hold(self, run: str, held: ExitStack) -> None:
         """Take the run's lock, as long as its log is open; who has it knows that nothing of the run is on its way."""
         self._check_open()
+        if self._file.reading:
+            raise JournalError(
+                f"the journal {self.path} was opened for reading; open it without reading=True"
+            )
         lock = self._locks.take(f"run {run}")
         if lock is None:
             raise JournalError(
@@ -213,9 +258,9 @@ class SqliteJournal:
         rows = self._ask(f"SELECT {LINE} FROM runs WHERE run = ?", run)
         return RunLine(*rows[0]) if rows else None
 
-    def _texts(self, run: str, last: int) -> Iterator[tuple[int, bytes, bytes]]:
-        """Number, text and hash of each event up to `last`, checked against the chain."""
-        tip, seq = first_tip(run), 0
+    def _texts(self, run: str, last: int, seq: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+        """Number, text and hash of each event after `seq` up to `last`, checked against the chain from there on."""
+        tip = self._tip(run, seq) if 0 < seq < last else first_tip(run)
         while seq < last:
             rows = self._chunk(run, seq, last)
             if not rows:
@@ -231,13 +276,20 @@ class SqliteJournal:
                     )
                 yield seq, data, hash_
 
+    def _tip(self, run: str, seq: int) -> bytes:
+        """Where the chain stands after this event."""
+        rows = self._ask("SELECT hash FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise _Broken(f"event {seq} of run {run!r} is missing")
+        return bytes(rows[0][0])
+
     def _chunk(self, run: str, seq: int, last: int) -> list[tuple[int, bytes, bytes]]:
         """Some rows after `seq`; between two chunks no transaction is open, so that writers can tidy up."""
         sql = "SELECT seq, CAST(body AS BLOB), hash FROM events WHERE run = ? AND seq > ? AND seq <= ? ORDER BY seq"
         rows: list[tuple[int, bytes, bytes]] = []
         size = 0
         self._check_open()
-        with self._using, self._file.explained(), closing(self._connection.cursor()) as cursor:
+        with self._using, self._file.explained(run), closing(self._connection.cursor()) as cursor:
             for row in cursor.execute(sql, (plain(run), seq, last)):
                 rows.append(row)
                 size += len(row[1])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
-from ..planner.models.messages import InvalidToolCall, Message, ToolCall
+from ..planner.models.messages import AIMessage, InvalidToolCall, Message, ToolCall
 from ..planner.plan import Patch, Plan
 from ..policies.errors import ForeplanError
 from ..policies.failures import Failure
@@ -22,7 +22,7 @@ from ..policies.secrets import Secret
 from ..registry.names import resolve_name
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .events import CallSettled, DecisionAsked, Event, Outcome, Path, RunClosed, path_text
+from .events import CallSettled, DecisionAsked, DecisionMade, Event, Outcome, Path, RunClosed, path_text
 from .program import Block, Code, Program
 
 __all__ = [
@@ -373,12 +373,15 @@ class Dialogue:
     __slots__ = (
         "asked",
         "attempts",
+        "called",
         "done",
         "earlier",
         "failing",
+        "first",
         "frame",
         "heard_instead",
         "history",
+        "ids",
         "large",
         "max_rounds",
         "must_call",
@@ -394,12 +397,18 @@ class Dialogue:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.history: list[Message] = []
+        self.ids: set[str] = set()
+        """The ids of all messages so far."""
+        self.called: set[str] = set()
+        """The ids of all calls so far: services begin anew in each answer, and each must be known by its own."""
         self.heard_instead: list[Message] | None = None
         """What the model hears in this round in place of the history, by the wish of a hook."""
         self.offered: tuple[str, ...] = tuple(spec["tools"])
         self.response_format: dict[str, Any] | None = spec.get("response_format")
         self.max_rounds: int = spec["max_rounds"]
         self.must_call: bool = spec.get("must_call", False)
+        self.first: str = spec.get("first", "")
+        """The tool that is to be called first; in the first round no other is offered."""
         self.earlier: int = spec.get("earlier", 0)
         self.round = 0
         self.said = 0
@@ -424,6 +433,11 @@ class Dialogue:
         """Whether this round is the last."""
         return bool(self.over) or self.round >= self.max_rounds
 
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that are offered in this round."""
+        return () if self.last else (self.first,) if self.first and self.round == 1 else self.offered
+
     def name_of(self, said: str) -> str:
         """The offered tool that the model means."""
         return resolve_name(said, self.offered) or said
@@ -431,8 +445,14 @@ class Dialogue:
     def add(self, message: Message) -> None:
         """The history goes on with this message, under an id of its own."""
         if message.id is None:
+            while f"m{self.said}" in self.ids:
+                self.said += 1
             message = replace(message, id=f"m{self.said}")
         self.said += 1
+        self.ids.add(str(message.id))
+        if isinstance(message, AIMessage):
+            self.called.update(call.id for call in message.tool_calls)
+            self.called.update(call.id for call in message.invalid_calls)
         self.history.append(message)
 
 
@@ -524,6 +544,10 @@ class State:
         self.seen_using: set[tuple[str, str]] = set()
         """Which tools have counted `tokens` or a `cost`, whatever they state."""
         self.opened_at = 0.0
+        self.deadline: float | None = None
+        """In how many seconds from its opening the run is wanted to end; it stops nothing."""
+        self.trace = ""
+        """The span in which the last part of the run was told, as `traceparent`."""
         self.away = 0.0
         """Seconds in which the run only waited for people, was paused, or had no process."""
         self.idle = False
@@ -534,6 +558,8 @@ class State:
         self.open: dict[Hashable, Command] = {}
         self.given: list[Command] = []
         self.decisions: dict[str, DecisionAsked] = {}
+        self.answered: dict[str, DecisionMade] = {}
+        """Answers that were given while the run waits; it takes them in when it is resumed."""
         self.asked: set[str] = set()
         """The ids of all questions so far."""
         self.rejected: dict[tuple[str, str], Rejection] = {}
@@ -548,8 +574,11 @@ class State:
         self.patch: Patch | None = None
         self.answer = ""
         self.hopeless: dict[str, str] = {}
-        self.failed_before: dict[tuple[str, str, str], int] = {}
-        """Tool, digest of the arguments and code of each failure, with the number of re-plans before it came first."""
+        self.failed_before: dict[tuple[str, ...], int] = {}
+        """Tool, digest of the arguments and code of each failure, with the number of re-plans before it came first.
+
+        Of bad arguments also the lineage of the step, and the tool.
+        """
         self.gave_up = ""
         self.unplannable = False
         # the end

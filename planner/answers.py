@@ -192,7 +192,7 @@ def _strictly(text: str) -> Source:
 
 
 def _refuse_other(document: Json, wanted: _Wanted) -> None:
-    """An answer to another question: both at once, a plan for a patch, a patch for a plan, a patch of nothing."""
+    """An answer to another question: both at once, a plan for a patch, a patch for a plan, a plan or a patch of nothing."""
     plan, patch = "steps" in document, "add" in document or "drop" in document
     declined = document.get("cannot_plan") is not None
     if declined and (plan or patch):
@@ -213,6 +213,11 @@ def _refuse_other(document: Json, wanted: _Wanted) -> None:
         and "output" not in document
     ):
         _refuse("bad_answer", "the patch changes nothing; add a step, or answer cannot_plan with the reason")
+    if plan and not document["steps"] and document.get("output") is None and not declined:
+        _refuse(
+            "bad_answer",
+            'a plan without steps and output does nothing; give steps, or {"cannot_plan": "why"}',
+        )
 
 
 def _reason(document: Mapping[str, Json]) -> str:

@@ -7,8 +7,8 @@
     inputs ...... one digest, or a batch: a row limit and, if given, the digest of the source
     expiry, scope, and an id that one run or batch uses up
 
-The file is JSON and holds its own digest, so that an edit made by accident is seen. It is no signature: whoever can
-write the file can write another one.
+The file is JSON and holds its own digest, so that an edit made by accident is seen. Whoever can write the file can write
+another one, unless it is signed and the engine says whose signatures count (`unproven`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..policies.errors import BadInput
 from ..policies.expressions import EvaluationError, Expression, compile_template, rename_in
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
+from ..policies.signing import Signer, Verifier
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -37,6 +38,7 @@ __all__ = [
     "Approval",
     "Batch",
     "Scope",
+    "Signature",
     "approval_needed",
     "asks_at_call",
     "asks_at_undo",
@@ -49,7 +51,9 @@ __all__ = [
     "gated",
     "patch_needs_approval",
     "read_approval",
+    "sign",
     "tools_of",
+    "unproven",
     "why_needed",
 ]
 
@@ -88,6 +92,14 @@ class Contract(Record):
     parts: dict[str, Any]
 
 
+class Signature(Record):
+    """Of everything else in the approval. `key` is the fingerprint of the key, `value` hex digits."""
+
+    algorithm: str
+    key: str
+    value: str
+
+
 class Approval(Record):
     """What someone approved. Times are epoch seconds; `inputs` is a digest, and unset where `batch` is set."""
 
@@ -105,10 +117,13 @@ class Approval(Record):
     principal: dict[str, Any]
     inputs: str | None = None
     batch: Batch | None = None
+    signature: Signature | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document, its own digest last."""
         document = self.model_dump(mode="json")
+        if self.signature is None:
+            del document["signature"]
         return {**document, "digest": digest(document)}
 
     def to_text(self) -> str:
@@ -196,6 +211,52 @@ def differences(
         *_fields("the principal", approval.principal, _whom(principal)),
         *_data(approval, inputs, rows, source),
     ]
+
+
+def sign(approval: Approval, signer: Signer) -> Approval:
+    """The approval with a signature of all that is in it."""
+    value = signer.sign(_to_sign(approval)).hex()
+    signature = Signature(algorithm=signer.algorithm, key=signer.fingerprint, value=value)
+    return approval.model_copy(update={"signature": signature})
+
+
+def unproven(approval: Approval, approvers: Iterable[Verifier], *, not_by: str | None = None) -> list[str]:
+    """What keeps this approval from being that of one of these approvers, a sentence each; [] where it is.
+
+    An approver with an `id` signs in that name only. `not_by`: who must not have approved.
+    """
+    known = list(approvers)
+    found = list(_signature(approval, known)) if known else []
+    if not_by is not None and approval.by == not_by:
+        found.append(
+            f"{quoted(approval.by)} approved it and the run acts for {quoted(not_by)}: somebody else must approve"
+        )
+    return found
+
+
+def _signature(approval: Approval, approvers: list[Verifier]) -> Iterator[str]:
+    signature = approval.signature
+    if signature is None:
+        yield "the approval is not signed"
+        return
+    mine = [a for a in approvers if (a.algorithm, a.fingerprint) == (signature.algorithm, signature.key)]
+    if not mine:
+        yield f"the approval is signed with a key that is not an approver's ({quoted(signature.key)})"
+    elif not any(a.verify(_to_sign(approval), _bytes(signature.value)) for a in mine):
+        yield "the signature is not one of this approval: it was changed after it was signed"
+    elif not any(a.id in ("", approval.by) for a in mine):
+        yield f"the approval says that {quoted(approval.by)} gave it, and {quoted(mine[0].id)} signed it"
+
+
+def _to_sign(approval: Approval) -> bytes:
+    return b"foreplan approval\n" + canonical(approval.model_dump(mode="json", exclude={"signature"}))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
 
 
 def tools_of(plan: Plan) -> list[str]:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from ..policies.errors import BadInput
 from ..policies.expressions import parse
 from ..policies.failures import Failure
 from ..policies.text import did_you_mean
-from ..registry.schema import compile_schema
+from ..registry.schema import Problem, compile_schema
 from ..registry.signatures import schema_of
 from ..registry.tools import Tool
 from .answers import AnswerUnreadable, read_value
@@ -60,7 +60,7 @@ same call again unless "retryable" is true. If the goal cannot be reached, say w
 LAST_ROUND = "This is the last round: no more calls can be made. Answer now from what is known, and say what is missing."
 
 
-ToolChoice = Literal["auto", "required", "none"]
+_CHOICES = ("auto", "required", "none")
 
 
 @dataclass(frozen=True)
@@ -69,24 +69,22 @@ class React:
 
     `response_format` is a JSON Schema, or a type (a pydantic model, a dataclass) that makes one, of the answer.
     `max_rounds` counts questions to the model, repairs included. `tool_choice`: "required" wants a call first, "none"
-    offers no tool.
+    offers no tool, the name of a tool wants a call of it first.
     """
 
     model: ChatModel
     system_prompt: str = ""
     response_format: Any = None
     max_rounds: int = 10
-    tool_choice: ToolChoice = "auto"
+    tool_choice: str = "auto"
     window: Window | None = None
     """What of a long dialogue the model hears; without it, all."""
 
     def __post_init__(self) -> None:
         if isinstance(self.max_rounds, bool) or not isinstance(self.max_rounds, int) or self.max_rounds < 1:
             raise BadInput(f"max_rounds is a number from 1, not {self.max_rounds!r}")
-        if self.tool_choice not in get_args(ToolChoice):
-            known = get_args(ToolChoice)
-            guess = did_you_mean(str(self.tool_choice), known)
-            raise BadInput(f"tool_choice is one of {', '.join(known)}, not {self.tool_choice!r}{guess}")
+        if not isinstance(self.tool_choice, str):
+            raise BadInput(f"tool_choice is a word or the name of a tool, not {self.tool_choice!r}")
         if not callable(getattr(self.model, "agenerate", None)):
             raise BadInput(f"a model has a method `agenerate`; {type(self.model).__name__} has none")
 
@@ -95,12 +93,21 @@ class React:
     ) -> dict[str, Json]:
         """The loop as plain JSON, as a run records it. `answer` is the schema of the answer where none is set here."""
         wanted = _schema(self.response_format) if self.response_format is not None else answer
+        offered = sorted(tools)
+        if self.tool_choice not in (*_CHOICES, *offered):
+            guess = did_you_mean(self.tool_choice, (*_CHOICES, *offered))
+            raise BadInput(
+                f"tool_choice is {', '.join(_CHOICES)} or the name of a tool, not {self.tool_choice!r}{guess}"
+            )
+        ours = rules(self.system_prompt)
+        said = (m for m in messages if not (isinstance(m, SystemMessage) and m.content == ours.content))
         return {
-            "messages": [message.to_json() for message in (rules(self.system_prompt), *messages)],
-            "tools": [] if self.tool_choice == "none" else sorted(tools),
+            "messages": [message.to_json() for message in (ours, *said)],
+            "tools": [] if self.tool_choice == "none" else offered,
             "response_format": wanted,
             "max_rounds": self.max_rounds,
-            "must_call": self.tool_choice == "required",
+            "must_call": self.tool_choice not in ("auto", "none"),
+            "first": self.tool_choice if self.tool_choice in offered else "",
         }
 
 
@@ -208,7 +215,15 @@ def read_final(message: AIMessage, response_format: Mapping[str, Json] | None) -
     except AnswerUnreadable as error:
         return None, error.findings[0].message
     problems = compile_schema(response_format, closed=True).problems(value)
-    return value, "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:5])
+    return value, "; ".join(map(_wrong, problems[:5]))
+
+
+def _wrong(problem: Problem) -> str:
+    """What is wrong with an answer without a word of it, for the model may have copied those from a tool."""
+    where, message = problem.pointer, problem.message.partition(", not ")[0]
+    if problem.rule == "additionalProperties" and message.startswith("is "):
+        where, message = where.rpartition("/")[0], f"has a key that {message}"
+    return f"{where or 'the whole'}: {message}"
 
 
 def repair_text(problem: str) -> str:

@@ -104,6 +104,7 @@ def test_wrapping_is_tolerated(text: str) -> None:
         ('{"cannot_plan": "no", "steps": []}', "bad_answer"),
         ('{"cannot_plan": {"why": "no"}}', "bad_answer"),
         (json.dumps(PATCH), "bad_answer"),
+        ('{"steps": []}', "bad_answer"),
     ],
 )
 def test_what_is_no_plan_is_refused_with_findings(text: str, code: str) -> None:

@@ -271,6 +271,28 @@ def test_an_approval_is_used_once(shell: Shell) -> None:
     assert [shell.here(*words).code for _ in range(2)] == [0, 3]
 
 
+def test_an_approval_must_be_signed_where_approvers_have_keys(shell: Shell) -> None:
+    """`--key` signs, `--approver-key` says whose signature counts; without one it is refused, saying so."""
+    Path("ada.key").write_text("0f" * 32)
+    approve = ("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "--by", "ada")
+    run = (
+        "run",
+        "plan.yaml",
+        *TOOLS,
+        *MAY,
+        *LEDGER,
+        "--approver-key",
+        "ada=ada.key",
+        "--approval",
+        "yes.json",
+    )
+    shell.here(*approve, "-o", "yes.json")
+    said = shell.here(*run)
+    assert (said.code, "the approval is not signed" in said.err) == (3, True)
+    shell.here(*approve, "--key", "ada.key", "-o", "yes.json")
+    assert shell.here(*run).code == 0
+
+
 def test_an_approval_for_other_inputs_is_refused(shell: Shell) -> None:
     """Exit code 3, and it says that the inputs differ."""
     shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
@@ -630,3 +652,24 @@ def test_a_function_of_ones_own_may_deny_calls(shell: Shell) -> None:
     assert Path("paid.txt").read_text() == "bob\n"
     none = shell.here("resume", "last", *GATED, "--authorize", "rules.py:athorize")
     assert (none.code, "did you mean 'authorize'" in none.err) == (2, True)
+
+
+# ---------------------------------------------------------------------------------------------- events as they happen
+
+
+def test_show_follows_the_events_of_a_run_until_it_is_closed(shell: Shell) -> None:
+    """With --json one document a line, so that a pipe can read on; --after begins behind what one has."""
+    shell.here("run", "reads.yaml", *TOOLS, "--journal", "runs.db")
+    events = shell.here("show", "last", "--journal", "runs.db", "--events", "--json").document["events"]
+    said = shell.here("show", "last", "--journal", "runs.db", "--follow", "--after", "3", "--json")
+    found = [json.loads(line) for line in said.out.splitlines()]
+    assert [event["seq"] for event in found] == [event["seq"] for event in events[3:]]
+    assert [event["type"] for event in found] == [event["type"] for event in events[3:]]
+    told = shell.here("show", "last", "--journal", "runs.db", "--events", "--after", "3").out
+    assert told == shell.here("show", "last", "--journal", "runs.db", "--follow", "--after", "3").out
+
+
+def test_a_run_says_whether_it_met_its_deadline(shell: Shell) -> None:
+    """And is not stopped by it."""
+    said = shell.here("run", "reads.yaml", *TOOLS, "--deadline", "24h")
+    assert "within its deadline of" in flat(said.out)

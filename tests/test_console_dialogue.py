@@ -26,6 +26,7 @@ from foreplan import (
 )
 from foreplan.console.live import Progress, picture, summary
 from foreplan.console.loading import load_registry
+from foreplan.executor.children import parent_of
 from foreplan.executor.events import DecisionAsked, PlanAccepted
 
 TOOLS = '''
@@ -193,3 +194,19 @@ def test_the_live_view_counts_rounds_and_names_open_calls() -> None:
     assert any("the model is asked" in text for text in seen)
     assert any("round 1  find" in text for text in seen)
     assert str(summary(progress, 1.0)) == "3 rounds  ·  2 calls  ·  1 failed (business)  ·  1.0 s"
+
+
+@pytest.mark.parametrize(
+    ("run", "parent"),
+    [
+        ("a-early-1", "a"),
+        ("a-early-12", "a"),
+        ("a-early-x", ""),
+        ("b-early-1", ""),
+        ("a.0123456789ab", "a"),
+        ("a", ""),
+    ],
+)
+def test_a_call_that_began_early_is_told_as_part_of_its_run(run: str, parent: str) -> None:
+    """In the list of runs, where each is a run of its own."""
+    assert parent_of(run, {"a"}) == parent

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import anyio
 import pytest
 from pydantic import BaseModel
 from support.virtual import BACKENDS, now, run_virtual
@@ -26,6 +27,7 @@ from foreplan import (
 from foreplan.executor.agent import Update, create_agent
 from foreplan.executor.events import HookAnswered, ModelAnswered
 from foreplan.executor.hooks import Keep
+from foreplan.planner.models.chunks import AIMessageChunk, ask_streaming
 from foreplan.planner.models.messages import (
     AIMessage,
     HumanMessage,
@@ -182,6 +184,25 @@ async def test_a_large_result_is_shown_by_its_beginning_and_read_in_parts() -> N
     assert run.tool_calls == 1
 
 
+async def test_each_call_of_a_dialogue_has_an_id_of_its_own() -> None:
+    """Services begin anew in each answer; a history in which two calls have one id is refused by others."""
+    run, _ = await asked(looks("a"), looks("b"), looks("c"), "done")
+    ids = [call.id for m in run.messages if isinstance(m, AIMessage) for call in m.tool_calls]
+    assert len(set(ids)) == 3
+    assert [m.tool_call_id for m in run.messages if isinstance(m, ToolMessage)] == ids
+
+
+async def test_a_history_that_is_handed_in_again_goes_on() -> None:
+    """The rules stand in it once, and every message and call keeps or gets an id that no other has."""
+    first, _ = await asked(looks("a"), "done")
+    model = ScriptedModel([looks("b"), "done again"])
+    run = await create_agent(model, [find]).ainvoke([*first.messages, "and b?"])
+    assert [type(m).__name__ for m in run.messages].count("SystemMessage") == 1
+    assert len({m.id for m in run.messages}) == len(run.messages) == 9
+    assert len({c.id for m in run.messages if isinstance(m, AIMessage) for c in m.tool_calls}) == 2
+    assert answered(run.messages)
+
+
 async def test_two_failures_in_a_row_on_the_same_thing_end_it() -> None:
     """The model gets one round to answer, without tools; what the tool wrote is not in our own words (R4, R5)."""
     run, model = await asked(looks("bad"), looks("bad"), "I could not find it", looks("never"))
@@ -256,6 +277,11 @@ async def test_a_tool_must_be_called_first_where_that_is_wanted() -> None:
     assert (run.output, len(model.requests)) == ("43", 3)
     _, model = await asked("42", tool_choice="none")
     assert "tools" not in model.requests[0].options
+    run, model = await asked(looks("a"), "43", tools=[find, rows], tool_choice="find")
+    assert [[spec["name"] for spec in r.options["tools"]] for r in model.requests] == [
+        ["find"],
+        ["find", "rows"],
+    ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -560,7 +586,9 @@ async def test_re_plans_come_first() -> None:
 async def test_a_stream_tells_what_happens_and_ends_with_the_run() -> None:
     """Parts of answers, events, the run."""
     agent = create_agent(ScriptedModel([looks("a"), "done"]), [find])
-    updates: list[Update] = [update async for update in agent.stream("go")]
+    updates: list[Update] = []
+    async with agent.stream("go") as stream:
+        updates += [update async for update in stream]
     assert updates[-1].run is not None
     assert updates[-1].run.output == "done"
     assert [u.chunk.content for u in updates if u.chunk is not None] == ["", "done"]
@@ -602,3 +630,58 @@ async def test_an_engine_without_a_model_says_so() -> None:
     """And how to give it one."""
     with pytest.raises(BadInput, match=r"react=React\(model\)"):
         await Engine([find], StaticPlanner(plan())).answer("go")
+
+
+async def test_a_stream_that_is_left_early_interrupts_the_run_which_can_go_on() -> None:
+    """Whatever is left behind: no task, no traceback; the run has paused in the journal."""
+
+    async def hang(messages: Any) -> str:
+        await anyio.sleep_forever()
+        return "never"
+
+    agent = create_agent(ScriptedModel([looks("a"), hang, looks("b"), "done"]), [find])
+    async with agent.stream("go", run_id="r") as updates:
+        async for update in updates:
+            if isinstance(update.event, ModelAnswered):
+                break
+    paused = agent.engine.show("r")
+    assert (paused.state, paused.reason) == ("waiting", "interrupted")
+    assert (await agent.resume("r")).output == "done"
+
+
+async def test_what_a_stream_raises_is_the_error_itself() -> None:
+    """Of the question, and of whoever listens; never a group of errors."""
+    agent = create_agent(ScriptedModel(["hi", "hi"]), [find])
+
+    async def follow(question: Any) -> None:
+        async with agent.stream(question) as updates:
+            async for _ in updates:
+                raise KeyError("mine")
+
+    with pytest.raises(BadInput):
+        await follow([RemoveMessage("x")])
+    with pytest.raises(KeyError):
+        await follow("go")
+
+
+async def test_a_listener_that_raises_leaves_no_open_stream_of_a_model() -> None:
+    """Parts of an answer come from a generator of the model's own, which is closed whatever happens."""
+    closed = []
+
+    class Talking:
+        async def agenerate(self, messages: Any, **options: Any) -> AIMessage:
+            raise AssertionError("it is asked by astream")
+
+        async def astream(self, messages: Any, **options: Any) -> Any:
+            try:
+                yield AIMessageChunk("a")
+                yield AIMessageChunk("b", finish_reason="stop")
+            finally:
+                closed.append(True)
+
+    def heard(chunk: AIMessageChunk) -> None:
+        raise KeyError(chunk.content)
+
+    with pytest.raises(KeyError):
+        await ask_streaming(Talking(), [HumanMessage("go")], heard)
+    assert closed == [True]

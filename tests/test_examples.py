@@ -49,7 +49,13 @@ def packages(tmp_path: Path) -> Path:
 def test_the_table_below_names_every_example() -> None:
     """An example that is added is run here, too."""
     scripts = {p.name for p in EXAMPLES.iterdir() if p.suffix == ".py" or (p / "__main__.py").is_file()}
-    assert scripts == {"first_plan.py", "licence_audit", "parallel_http.py"}
+    assert scripts == {
+        "first_plan.py",
+        "licence_audit",
+        "parallel_http.py",
+        "remedies.py",
+        "two_hundred_tools.py",
+    }
 
 
 def test_the_page_of_the_examples_names_each() -> None:
@@ -68,6 +74,42 @@ def test_requests_that_fail_once_are_asked_again(tmp_path: Path) -> None:
     ran = run(EXAMPLES / "parallel_http.py", cwd=tmp_path)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert json.loads(ran.stdout.partition("Output\n")[2]) == {"fine": 1, "slow": 2, "busy": 2, "broken": 2}
+
+
+def test_a_model_finds_its_way_among_two_hundred_tools(tmp_path: Path) -> None:
+    """It is shown those that fit, hears of the call that failed, and answers; every tool it wants was shown."""
+    ran = run(EXAMPLES / "two_hundred_tools.py", cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    first, shown, *calls, last = ran.stdout.splitlines()
+    assert first == "200 tools; 4 questions to the model, 3 calls"
+    assert len(shown.split(", ")) == 12
+    assert [line[:2] for line in calls] == ["->", "<-", "->", "!!", "->", "<-"]
+    assert last.startswith("done: Order A-9 has been shipped")
+
+
+def test_a_model_of_ones_own_takes_the_place_of_the_script(tmp_path: Path) -> None:
+    """Named as a module and an attribute."""
+    (tmp_path / "mine.py").write_text(
+        "from foreplan import ScriptedModel\nmodel = ScriptedModel(['no idea'])\n"
+    )
+    ran = run(EXAMPLES / "two_hundred_tools.py", "--model", "mine", cwd=tmp_path)
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "done: no idea")
+
+
+def test_each_kind_of_failure_has_its_remedy(tmp_path: Path) -> None:
+    """One of each, and all of them end well."""
+    ran = run(EXAMPLES / "remedies.py", cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for said in (
+        "bad_args invalid_arguments: 'timetable' does not take these arguments",
+        "planned anew: pay_scale for it",
+        "ada says: approve",
+        "slow(): timeout deadline",
+        "it was left alone for 0.3 s: yes",
+        "the planner heard the code: True, the words of the tool: False",
+    ):
+        assert said in ran.stdout
+    assert ran.stdout.count("=> done") == 6
 
 
 def test_the_audit_without_a_yes_writes_nothing(packages: Path, tmp_path: Path) -> None:

@@ -88,9 +88,20 @@ def test_a_run_is_taken_up_again(journal: Journal) -> None:
     record(journal, "a", state="waiting")
     log = journal.reopen("a")
     log.append(RunResumed(6, 1_700_000_100.0, 0.5, ANYONE))
-    log.close()
     assert [type(event).__name__ for event in journal.events("a")][-2:] == ["RunPaused", "RunResumed"]
     assert journal.runs() == [RunLine("a", "running", "", "Say hello", 1_700_000_000.5, 6)]
+    log.close()
+
+
+def test_a_run_that_nobody_drives_does_not_run(journal: Journal) -> None:
+    """Its driver ended without a word: the list says that it waits, interrupted; its events are as they were."""
+    log = journal.create("a")
+    for event in opening("a"):
+        log.append(event)
+    assert (journal.driven("a"), journal.runs()[0].state) == (True, "running")
+    log.close()
+    assert (journal.driven("a"), journal.runs()[0][1:3]) == (False, ("waiting", "interrupted"))
+    assert len(list(journal.events("a"))) == len(opening("a"))
 
 
 def test_a_run_has_one_driver(journal: Journal) -> None:

@@ -14,6 +14,7 @@ import pytest
 from support.events import calls, opening, settled
 from support.journals import CHILD, change, child, record
 
+from foreplan import Engine, Plan
 from foreplan.executor.records import first_tip, next_tip
 from foreplan.executor.sqlite_journal import SqliteJournal
 from foreplan.policies.errors import JournalError
@@ -58,8 +59,10 @@ def test_one_run_is_driven_by_one_process(path: Path) -> None:
             ):
                 journal.reopen("a")
             assert len(list(journal.events("a"))) == 1
+            assert (journal.driven("a"), journal.runs()[0].state) == (True, "running")
             process.kill()
             process.wait()
+            assert (journal.driven("a"), journal.runs()[0].reason) == (False, "interrupted")
             journal.reopen("a").close()
 
 
@@ -157,6 +160,34 @@ def test_a_read_only_file_system_is_named(tmp_path: Path) -> None:
     assert len(said) == 2
     assert all("small" in line for line in said)
     assert all("permissions" in line or "Read-only file system" in line for line in said)
+
+
+def test_a_journal_on_a_read_only_file_system_is_read(tmp_path: Path) -> None:
+    """The list of runs, a run and its proof need nothing to be written; events that the log file holds are not passed over."""
+    with SqliteJournal(tmp_path / "runs.sqlite3") as journal:
+        plan = Plan.model_validate({"steps": [{"id": "one", "value": 1}]})
+        Engine([], journal=journal).run_blocking(plan, run_id="a")
+    with SqliteJournal(tmp_path / "torn.sqlite3") as journal:
+        record(journal, "a")
+        for end in ("", "-wal"):
+            (tmp_path / f"left.sqlite3{end}").write_bytes((tmp_path / f"torn.sqlite3{end}").read_bytes())
+    code = """
+        from foreplan import SqliteJournal
+        from foreplan.executor.engine import read_run
+        from foreplan.policies.errors import JournalError
+        with SqliteJournal("small/runs.sqlite3", reading=True) as journal:
+            print(journal.runs()[0].run, journal.verify("a"), read_run(journal, "a").state)
+        try:
+            SqliteJournal("small/left.sqlite3", reading=True)
+        except JournalError as error:
+            print(error)
+        from foreplan.console.app import main
+        print(*(main([*words, "--quiet", "--journal", "small/runs.sqlite3"]) for words in (["runs"], ["show", "a"])))
+    """
+    said = in_small_world(code, tmp_path, "mount --bind . small && mount -o remount,bind,ro small")
+    assert said[0] == "a None done"
+    assert said[1].endswith("copy the files to a folder that can be, and read them there")
+    assert said[-1] == "0 0"
 
 
 def in_small_world(code: str, folder: Path, mount: str) -> list[str]:
@@ -295,6 +326,28 @@ def test_a_text_that_is_no_event_is_named(path: Path, body: str) -> None:
         with pytest.raises(JournalError, match="event 1 of run 'a' cannot be read"):
             list(journal.events("a"))
         assert "event 1 of run 'a' cannot be read" in str(journal.verify("a"))
+
+
+def test_damage_names_the_run_that_it_touches(path: Path) -> None:
+    """A page in the middle of one run's events is lost: its sentence names it, and the other runs are read."""
+    with SqliteJournal(path) as journal:
+        for run in ("a", "b", "c"):
+            record(journal, run, 200)
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b'"seq":150,') // 4096 * 4096  # of one of them
+    data[at : at + 4096] = bytes(4096)
+    path.write_bytes(data)
+    with SqliteJournal(path, reading=True) as journal:
+        said: dict[str, str] = {}
+        for run in ("a", "b", "c"):
+            try:
+                list(journal.events(run))
+            except JournalError as error:
+                said[run] = str(error)
+        assert len(said) == 1
+        [(run, sentence)] = said.items()
+        assert f"run {run!r}" in sentence
+        assert "damaged; keep a copy" in sentence
 
 
 def test_a_torn_log_file_loses_only_what_was_not_acknowledged(path: Path, tmp_path: Path) -> None:

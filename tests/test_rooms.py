@@ -15,6 +15,7 @@ IMPORTS = [found for name, path in MODULES.items() for found in imports_of(name,
 
 HOMES = {
     "anyio": ("foreplan.executor", "foreplan.registry.processes"),
+    "cryptography": ("foreplan.policies.signing",),
     "jsonschema": ("foreplan.registry.schema",),
     "keyring": ("foreplan.registry.vaults",),
     "networkx": ("foreplan.planner.graph",),

@@ -171,6 +171,23 @@ async def test_what_does_not_fit_is_cut_from_the_old_end_and_said_so() -> None:
     assert sum(map(window.size, heard)) < 1200 + 100
 
 
+async def test_a_summary_serves_for_some_rounds() -> None:
+    """What is left out grows in blocks, so a model that summarises is not asked in every round."""
+    asked: list[int] = []
+
+    def summarise(messages: list[Message]) -> str:
+        asked.append(len(messages))
+        return "much was said"
+
+    window, history = Window(tokens=300, recent=8, summarise=summarise), talk(60, 100)
+    for length in range(2, len(history) + 1, 2):
+        heard = await window.fit(history[:length])
+        assert heard[-1] is history[length - 1]
+        assert sum(map(window.size, heard)) <= 300 + 10
+    assert asked == sorted(set(asked))
+    assert len(asked) <= 60 * 2 / 8
+
+
 async def test_what_is_pinned_stays_with_its_call_or_its_answer() -> None:
     """A pinned call without its answer, or the other way round, is no history that a service takes."""
     history = talk(30, 100)

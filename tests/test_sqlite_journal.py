@@ -105,6 +105,11 @@ def a_pipe(path: Path) -> Path:
     return path
 
 
+def an_empty_file(path: Path) -> Path:
+    path.touch()
+    return path
+
+
 def a_text(path: Path) -> Path:
     path.write_text("Dear diary, " * 1000)
     return path
@@ -139,6 +144,7 @@ def damaged(path: Path) -> Path:
         (a_dangling_link, "is a symbolic link"),
         (a_linked_log, "runs.sqlite3-wal is a symbolic link"),
         (a_pipe, "is no regular file"),
+        (an_empty_file, "is an empty file and no journal; remove it, or name another file"),
         (a_text, r"is no SQLite database; name another file \(SQLITE_NOTADB\)"),
         (another_database, "is the database of something else; name a file of its own"),
         (a_newer_schema, "written by a newer foreplan .schema 3, this one reads 2.; upgrade foreplan"),
@@ -160,6 +166,24 @@ def test_a_journal_that_must_exist_is_not_made(path: Path) -> None:
     with pytest.raises(JournalError, match="there is no journal"):
         SqliteJournal(path, existing=True)
     assert not path.exists()
+
+
+def test_what_is_opened_for_reading_is_not_changed(path: Path) -> None:
+    """No file is made, no run is begun, and a database without our tables stays one."""
+    with pytest.raises(JournalError, match="there is no journal"):
+        SqliteJournal(path, reading=True)
+    change(path, "CREATE TABLE books (title TEXT)", "DROP TABLE books")
+    with pytest.raises(JournalError, match="is no journal; name another file"):
+        SqliteJournal(path, reading=True)
+    path.unlink()
+    with SqliteJournal(path) as journal:
+        record(journal, "a")
+    with SqliteJournal(path, reading=True) as journal:
+        assert [line.run for line in journal.runs()] == ["a"]
+        assert journal.verify("a") is None
+        for take in (journal.create, journal.reopen):
+            with pytest.raises(JournalError, match="was opened for reading"):
+                take("a")
 
 
 def test_locks_are_not_put_behind_a_link(journal: SqliteJournal, path: Path, tmp_path: Path) -> None:

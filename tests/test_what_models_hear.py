@@ -97,6 +97,33 @@ async def test_a_later_turn_hears_how_a_plan_failed_in_our_own_words(fault: str)
     assert [f["error_type"] for f in told["failures"]]
 
 
+async def test_the_rest_of_a_large_result_is_asked_for_without_its_words_becoming_ours() -> None:
+    """A key that is nearly one of the result: the nearest name is data (threat 1)."""
+    rows = {CANARY: 1, "rows": ["x" * 60] * 2000}
+    model = ScriptedModel(
+        [wants("look"), wants("read_result", of="c", path=f"result['{CANARY[:-1]}i']"), "so"]
+    )
+    await create_agent(model, answering(rows)[0]).ainvoke("go")
+    *_, told = [json.loads(m.content) for m in heard(model) if isinstance(m, ToolMessage)]
+    assert told["code"] == "bad_path"
+    assert CANARY in told["tool_says"]
+    assert found_in(json.dumps(ours(told))) == []
+
+
+@pytest.mark.parametrize("said", [{"n": CANARY}, {CANARY: CANARY, "n": 1}, {"n": 1, "kind": CANARY}])
+async def test_what_is_wrong_with_an_answer_is_said_without_its_words(said: Any) -> None:
+    """The model may have copied them from a tool, and we speak as the user (threat 1)."""
+    kinds = {"n": {"type": "integer"}, "kind": {"enum": ["a", "b"]}}
+    form = {"type": "object", "properties": kinds, "required": ["n"]}
+    model = ScriptedModel([said, {"n": 1}])
+    run = await create_agent(model, TOOLS, response_format=form).ainvoke("go")
+    assert run.output == {"n": 1}
+    repair = model.requests[1].messages[-1]
+    assert isinstance(repair, HumanMessage)
+    assert found_in(repair.content) == []
+    assert repair.content.startswith("The answer cannot be used: ")
+
+
 # ---------------------------------------------------------------------------------------------- lookalikes
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,14 +64,19 @@ class AIMessageChunk:
 
 async def stream_of(
     model: ChatModel, messages: Sequence[Message], **options: Any
-) -> AsyncIterator[AIMessageChunk]:
+) -> AsyncGenerator[AIMessageChunk, None]:
     """What the model says, part by part; of a model without `astream`, one part with all of it."""
     astream = getattr(model, "astream", None)
     if astream is None:
         yield _whole(await model.agenerate(messages, **options))
         return
-    async for chunk in astream(messages, **options):
-        yield chunk
+    stream = astream(messages, **options)
+    try:
+        async for chunk in stream:
+            yield chunk
+    finally:
+        if hasattr(stream, "aclose"):
+            await stream.aclose()
 
 
 async def ask_streaming(
@@ -80,9 +86,10 @@ async def ask_streaming(
     refuse_if_forbidden(model)
     whole = AIMessageChunk()
     given = {name: value for name, value in options.items() if value is not None}
-    async for chunk in stream_of(model, messages, **given):
-        heard(chunk)
-        whole = whole + chunk
+    async with aclosing(stream_of(model, messages, **given)) as stream:
+        async for chunk in stream:
+            heard(chunk)
+            whole = whole + chunk
     return whole.message()
 
 

@@ -5,6 +5,9 @@
     3  older ones with results cut to a preview that says how to get the rest
     4  what does not fit any more: one message that says how much is left out, or a summary of it
 
+What is left out grows by `recent` messages at a time, so that for some rounds the same is heard (which a service may
+keep) and the same summary serves.
+
 Tokens are counted by `count`; without one, as characters / 4, which is near the truth for English and short for others.
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...policies.errors import BadInput
@@ -20,6 +23,9 @@ from ...policies.text import count
 from .messages import AIMessage, HumanMessage, Message, SystemMessage, ToolMessage
 
 __all__ = ["Window"]
+
+_KEPT = 64
+"""So many summaries are kept."""
 
 
 def _characters(text: str) -> int:
@@ -41,6 +47,8 @@ class Window:
     pinned: Collection[str] = ()
     count: Callable[[str], int] = _characters
     summarise: Callable[[list[Message]], str | Awaitable[str]] | None = None
+    _made: dict[tuple[str, ...], str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The last summaries, by what was said in what they stand for."""
 
     def __post_init__(self) -> None:
         for name in ("tokens", "recent", "preview"):
@@ -83,8 +91,7 @@ class Window:
         always = dict(pinned)
         room = self.tokens - sum(map(self.size, history[:begins]))
         room -= sum(self.size(message) for exchange in always.values() for message in exchange)
-        kept: list[list[Message]] = []
-        first = len(history)
+        kept: list[tuple[int, list[Message]]] = []
         for start, exchange in _exchanges(history, begins):
             old = len(history) - start > self.recent and start not in always
             shown = [self._cut(message) for message in exchange] if old else exchange
@@ -92,9 +99,12 @@ class Window:
             if cost > room and kept:
                 break
             room -= cost
-            kept.append(shown)
-            first = start
-        return [message for shown in reversed(kept) for message in shown], first
+            kept.append((start, shown))
+        first = kept[-1][0] if kept else begins
+        whole_blocks = begins + -(-(first - begins) // self.recent) * self.recent
+        while len(kept) > 1 and kept[-1][0] < whole_blocks:
+            kept.pop()
+        return [message for _, shown in reversed(kept) for message in shown], kept[-1][0] if kept else begins
 
     def size(self, message: Message) -> int:
         """Tokens of one message, its calls included."""
@@ -119,10 +129,16 @@ class Window:
             return f"({count(first - begins - len(pinned), 'earlier message is', 'earlier messages are')} left out here)"
         stays = set(map(id, pinned))
         left = [message for message in history[begins:first] if id(message) not in stays]
-        said: Any = self.summarise(left)
-        text = await said if inspect.isawaitable(said) else said
-        if not isinstance(text, str):
-            raise BadInput(f"`summarise` gives text, not {type(text).__name__}")
+        key = tuple(message.content for message in left)
+        if key not in self._made:
+            said: Any = self.summarise(left)
+            text = await said if inspect.isawaitable(said) else said
+            if not isinstance(text, str):
+                raise BadInput(f"`summarise` gives text, not {type(text).__name__}")
+            self._made[key] = text
+            if len(self._made) > _KEPT:
+                del self._made[next(iter(self._made))]
+        text = self._made[key]
         return f"Summary of {count(len(left), 'earlier message')}: {text}"
 
 

@@ -61,7 +61,7 @@ async def read(way: str) -> dict[str, Any]:
         case _:
             return {
                 CANARY: CANARY,
-                "rows": [{CANARY: 1, "evil": EVIL, "ref": {"$": "inputs.secret"}}],
+                "rows": [{CANARY: 1, "evil": EVIL, "ref": {"$": "inputs.secret"}, "said": CANARY}],
                 "way": CANARY,
             }
 

@@ -457,7 +457,7 @@ def _not_again(registry: Registry, events: list[Event]) -> None:
                     made.get(calls[path], set()).discard(path)
             case e.DecisionAsked():
                 asked[event.id] = event
-            case e.DecisionMade(choice="approve"):
+            case e.DecisionMade(choice="approve" | "edit"):  # who writes a call says that it is to be made
                 approved.add(asked[event.id].path)
             case _:
                 pass
