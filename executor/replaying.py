@@ -15,8 +15,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.failures import Failure, Happened, Kind
@@ -29,7 +31,7 @@ from .mind import advance, outstanding
 from .recording import Recording, Tape, hook_key, identity
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 
-__all__ = ["NOT_RECORDED", "Replay", "Unanswered"]
+__all__ = ["NOT_RECORDED", "Replay", "Unanswered", "as_kept"]
 
 NOT_RECORDED = "not_recorded"
 """The code of a call that the record knows nothing of."""
@@ -71,6 +73,8 @@ class Replay:
         """Calls that were answered from the record of another step, by path."""
         self._changed = frozenset(changed)
         self._ids = frozenset(ids)
+        self._secrets = any(tool.secret_refs for tool in state.registry)
+        """Whether the record may have words in the place of secrets, which pieces of them can make anew."""
         self._in_step = True
         self._behind = False
         """Whether decisions were held back because the process of then could not write them either."""
@@ -84,7 +88,7 @@ class Replay:
     def run(self, first: Sequence[Event]) -> list[Event]:
         """Begin with these events (the opening, and the plan), and go on as far as the record leads."""
         for event in self.recording.around:
-            self._push(event, event.at, lambda stamp, event=event: event._replace(seq=stamp[0], at=stamp[1]))
+            self._push(event, event.at, partial(_stamped, event))
         for event in first:
             self._take(event)
         while self.state.closed is None and (self._heap or self._break_step()):
@@ -154,6 +158,10 @@ class Replay:
         then = alike.popleft() if alike else None
         if then is None:
             return event
+        if self._secrets:
+            names = [name for name in _MAY_HOLD if name in event._fields]
+            kept = {name: as_kept(getattr(then, name), getattr(event, name)) for name in names}
+            event = event._replace(**kept)
         at = max(then.at, state.at) if self._in_step and then.seq == seq else state.at
         return event._replace(at=at, dice=then.dice)
 
@@ -208,7 +216,7 @@ class Replay:
 
         def make(stamp: tuple[int, float, float]) -> Event | None:
             waits = any(command is open_ for open_ in self._open(command))
-            return event._replace(seq=stamp[0], at=stamp[1]) if waits else None  # type: ignore[no-any-return]
+            return event._replace(seq=stamp[0], at=stamp[1]) if waits else None
 
         self._push(event, event.at + shift, make)
 
@@ -289,8 +297,11 @@ class Replay:
         self.unanswered.append(Unanswered("call", call.path, call.tool.name))
         message = f"the record holds no result of this call of {call.tool.name!r}"
         failure = Failure(Kind.BUSINESS, NOT_RECORDED, message, Happened.MAYBE)
-        end = (call.path, call.attempt, Outcome.UNKNOWN, None, failure)
-        self._push(None, stamp[1], lambda then: e.CallSettled(*then, *end))
+
+        def end(stamp: tuple[int, float, float]) -> Event:
+            return e.CallSettled(*stamp, call.path, call.attempt, Outcome.UNKNOWN, None, failure)
+
+        self._push(None, stamp[1], end)
         return e.CallStarted(*stamp, call.path, call.attempt)
 
     def _sleep(self, command: Sleep) -> None:
@@ -317,6 +328,25 @@ class Replay:
             self._play(command, answer, self._shift(then.at))
 
 
+def _stamped(event: Event, stamp: tuple[int, float, float]) -> Event:
+    """A recorded event at its place and time in the replay."""
+    return event._replace(seq=stamp[0], at=stamp[1])
+
+
+def as_kept(then: Any, now: Any) -> Any:
+    """What the record says, where it is what is said now but for the secrets that were taken out of it."""
+    if isinstance(then, str) and isinstance(now, str):
+        parts = _STAND_IN.split(then)
+        return then if len(parts) > 1 and re.fullmatch(".+?".join(map(re.escape, parts)), now, re.S) else now
+    if isinstance(then, dict) and isinstance(now, dict) and then.keys() == now.keys():
+        return {name: as_kept(then[name], value) for name, value in now.items()}
+    if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        return [as_kept(one, other) for one, other in zip(then, now, strict=True)]
+    return now
+
+
+_STAND_IN = re.compile(r"\[secret(?: [^\]]*)?\]")
+_MAY_HOLD = ("value", "args", "output")
 _ASKED = ("tool", "args", "patch", "of", "schema", "digest", "failure")
 
 
