@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .executor.run import Run
     from .executor.session import Session
     from .executor.sqlite_journal import SqliteJournal
+    from .executor.telemetry import Telemetry
     from .planner.approvals import Approval
     from .planner.building import PlanBuilder
     from .planner.checking import check
@@ -94,6 +95,7 @@ __all__ = [
     "StaticPlanner",
     "Step",
     "SystemMessage",
+    "Telemetry",
     "Tool",
     "ToolCall",
     "ToolContext",
@@ -120,6 +122,7 @@ _HOMES = {
     "executor.run": ("Run",),
     "executor.session": ("Session",),
     "executor.sqlite_journal": ("SqliteJournal",),
+    "executor.telemetry": ("Telemetry",),
     "planner.approvals": ("Approval",),
     "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),

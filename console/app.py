@@ -1,6 +1,6 @@
-"""The command line: `foreplan plan | check | review | rehearse | approve | run | resume | show | runs | cancel | tools | diff`.
+"""The command line: every word that can follow `foreplan`.
 
-This module says which words there are; `commands.py` says what they do.
+This module says which words there are; `commands.py`, `deciding.py`, `watching.py` and `audit.py` say what they do.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from ..policies.errors import BadInput
-from . import commands
+from . import audit, commands, deciding, watching
 from .commands import Consent, Given, Setting
+from .deciding import Said
 from .loading import importable_here
 from .screen import Code, Failed, Screen, complain, perform
 
@@ -40,6 +41,62 @@ PlanFile = Annotated[
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The id of the run, or `last`; `foreplan runs` lists them.")
+]
+RunToGoOn = Annotated[
+    str | None,
+    typer.Argument(metavar="[RUN]", help="The id of the run, or `last`; without, --watch takes up all."),
+]
+QuestionId = Annotated[
+    str, typer.Argument(metavar="ID", help="The id of the question; `foreplan approvals` lists them.")
+]
+Choice = Annotated[
+    str,
+    typer.Argument(metavar="CHOICE", help="One of the options of the question, such as approve or reject."),
+]
+Changes = Annotated[
+    str,
+    typer.Argument(metavar="JSON", help='What changes of the arguments, as JSON: {"amount": 50}.'),
+]
+Value = Annotated[
+    str | None,
+    typer.Option(
+        "--value",
+        metavar="JSON",
+        help='What comes with `answer` and `accept` (the result), or `edit` ({"args": ...}, with all arguments).',
+    ),
+]
+GoingOn = Annotated[bool, typer.Option("--resume", help="Go on with the run here; needs --tools.")]
+ToolsToGoOn = Annotated[
+    str,
+    typer.Option(
+        "--tools",
+        "-t",
+        metavar="MODULE:NAME",
+        envvar="FOREPLAN_TOOLS",
+        help="The tools, to go on: module:attribute or path/to/file.py:attribute.",
+        show_default=False,
+    ),
+]
+Watching = Annotated[
+    bool,
+    typer.Option("--watch", help="Take up every run as soon as it is answered or its process was killed."),
+]
+Once = Annotated[bool, typer.Option("--once", help="With --watch: end when nothing more can go on.")]
+Partly = Annotated[
+    bool, typer.Option("--partly", help="With --watch: go on as soon as one question is answered.")
+]
+Paused = Annotated[
+    bool, typer.Option("--paused", help="With --watch: take up what somebody interrupted (Ctrl-C), too.")
+]
+Every = Annotated[
+    float,
+    typer.Option(
+        "--every",
+        metavar="SECONDS",
+        min=0.01,
+        max=3600,
+        help="With --watch: how often the journal is looked at.",
+    ),
 ]
 Old = Annotated[str, typer.Argument(metavar="OLD", help="The plan as it was.")]
 New = Annotated[str, typer.Argument(metavar="NEW", help="The plan as it is.")]
@@ -123,6 +180,34 @@ Journal = Annotated[
         metavar="FILE",
         envvar="FOREPLAN_JOURNAL",
         help="The file that keeps the runs (SQLite).",
+    ),
+]
+JournalKey = Annotated[
+    str | None,
+    typer.Option(
+        "--journal-key",
+        metavar="FILE",
+        envvar="FOREPLAN_JOURNAL_KEY",
+        help="The key that seals the journal: 32 bytes and more for HMAC, or a private Ed25519 key (PEM).",
+    ),
+]
+JournalFile = Annotated[str, typer.Argument(metavar="JOURNAL", help="The file that keeps the runs (SQLite).")]
+OneRun = Annotated[
+    str | None, typer.Argument(metavar="[RUN]", help="The id of one run, or `last`; all of them without.")
+]
+VerifyKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        envvar="FOREPLAN_JOURNAL_KEY",
+        help="The key that seals the journal; a public Ed25519 key (PEM) will do.",
+    ),
+]
+Last = Annotated[
+    str,
+    typer.Option(
+        "--last", metavar="SEQ:HASH", help="A position that was kept elsewhere.", show_default=False
     ),
 ]
 Inputs = Annotated[
@@ -214,6 +299,42 @@ Deadline = Annotated[
         metavar="90s",
         help="When the run is wanted to end: it is told whether it did, and not stopped.",
     ),
+]
+Accept = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes",
+        help="Go on although tools, rules or principal changed; the journal says who accepted what (see --by).",
+    ),
+]
+At = Annotated[
+    int | None,
+    typer.Option(
+        "--at", metavar="SEQ", min=1, help="The run as it stood after this event.", show_default=False
+    ),
+]
+AnyTools = Annotated[
+    str | None,
+    typer.Option(
+        "--tools",
+        "-t",
+        metavar="MODULE:NAME",
+        envvar="FOREPLAN_TOOLS",
+        help="The tools of today, of which the contracts count; without, those that were recorded.",
+        show_default=False,
+    ),
+]
+OtherPlan = Annotated[
+    str | None,
+    typer.Option(
+        "--plan", metavar="FILE", help="Another plan, instead of that of the run.", show_default=False
+    ),
+]
+CompareWord = Annotated[
+    bool, typer.Option("--compare", help="List what differs, instead of the run as it would be.")
+]
+FromStep = Annotated[
+    str, typer.Option("--from", metavar="STEP", help="The step before which the new run begins.")
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
 Reads = Annotated[
@@ -400,6 +521,7 @@ def _run(
     deadline: Deadline = None,
     key: SigningKey = None,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     planner: Planner = None,
     model: Model = None,
     full: Full = False,
@@ -425,6 +547,7 @@ def _run(
         authorize,
         model,
         tuple(approver_key),
+        journal_key,
     )
     given = Given(inputs, tuple(set))
     consent = Consent(approval, approve, yes, by, scope, key=key)
@@ -436,12 +559,86 @@ def _run(
 
 @app.command("resume")
 def _resume(
-    run: RunId,
     tools: Tools,
+    run: RunToGoOn = None,
+    watch: Watching = False,
+    once: Once = False,
+    partly: Partly = False,
+    paused: Paused = False,
+    every: Every = 0.25,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     decide: Decide = _MANY,
     by: By = None,
     reason: Reason = "",
+    planner: Planner = None,
+    model: Model = None,
+    full: Full = False,
+    accept_changes: Accept = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Go on with a run.
+
+    One that was interrupted, or waits for a person; or, with --watch, all that can go on, until Ctrl-C. What is settled is
+    not done again.
+    """
+    screen = Screen(json=json, quiet=quiet, traceback=traceback)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
+    if watch:
+        one = run is not None or bool(decide)
+        _do(
+            screen,
+            lambda s: watching.watch(
+                s, setting, one=one, once=once, partly=partly, paused=paused, every=every
+            ),
+        )
+    else:
+        _do(
+            screen,
+            lambda s: commands.resume(
+                s, setting, run, decide, by=by, reason=reason, full=full, accept_changes=accept_changes
+            ),
+        )
+
+
+@app.command("approvals")
+def _approvals(
+    journal: Journal = None,
+    full: Full = False,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """List what runs ask people.
+
+    All open questions of all runs of a journal: calls that need a yes, outcomes nobody knows, new plans, questions of plans.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: deciding.approvals(s, journal, full=full),
+    )
+
+
+@app.command("decide")
+def _decide(
+    run: RunId,
+    question: QuestionId,
+    choice: Choice,
+    value: Value = None,
+    reason: Reason = "",
+    by: By = None,
+    journal: Journal = None,
+    journal_key: JournalKey = None,
+    going_on: GoingOn = False,
+    tools: ToolsToGoOn = "",
     planner: Planner = None,
     model: Model = None,
     full: Full = False,
@@ -453,14 +650,88 @@ def _resume(
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Go on with a run.
+    """Answer a question of a run that waits.
 
-    One that was interrupted, or waits for a person. What is settled is not done again.
+    The answer is written down, and taken in when the run is resumed; here with --resume. It needs no tools.
     """
-    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    said = Said(question, choice, value, reason=reason)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
-        lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full),
+        lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
+    )
+
+
+@app.command("reject")
+def _reject(
+    run: RunId,
+    question: QuestionId,
+    reason: Reason = "",
+    by: By = None,
+    journal: Journal = None,
+    journal_key: JournalKey = None,
+    going_on: GoingOn = False,
+    tools: ToolsToGoOn = "",
+    planner: Planner = None,
+    model: Model = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Say no to a call or a new plan.
+
+    Short for `decide RUN ID reject`; what was rejected is made by no other way.
+    """
+    said = Said(question, "reject", reason=reason)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
+    )
+
+
+@app.command("edit")
+def _edit(
+    run: RunId,
+    question: QuestionId,
+    changes: Changes,
+    reason: Reason = "",
+    by: By = None,
+    journal: Journal = None,
+    journal_key: JournalKey = None,
+    going_on: GoingOn = False,
+    tools: ToolsToGoOn = "",
+    planner: Planner = None,
+    model: Model = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Say yes to a call with other arguments.
+
+    What is not named stays as it was asked. Short for `decide RUN ID edit --value '{"args": ...}'`, which names all.
+    """
+    said = Said(question, "edit", changes=changes, reason=reason)
+    setting = Setting(
+        tools, planner, policies, principal, tuple(permission), journal, authorize, model, (), journal_key
+    )
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: deciding.decide(s, setting, run, said, by=by, going_on=going_on, full=full),
     )
 
 
@@ -471,6 +742,7 @@ def _show(
     events: Events = False,
     follow: Follow = False,
     after: After = 0,
+    at: At = None,
     full: Full = False,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -484,7 +756,66 @@ def _show(
     if follow:
         _do(screen, lambda s: commands.follow(s, journal, run, after=after))
     else:
-        _do(screen, lambda s: commands.show(s, journal, run, events=events, full=full, after=after))
+        _do(screen, lambda s: commands.show(s, journal, run, events=events, full=full, after=after, at=at))
+
+
+@app.command("replay")
+def _replay(
+    run: RunId,
+    tools: AnyTools = None,
+    journal: Journal = None,
+    plan: OtherPlan = None,
+    policies: PolicyFile = None,
+    compare: CompareWord = False,
+    full: Full = False,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a run again on its record, with the tools, plan and rules of today.
+
+    No tool, model or person is asked. Exit code 0: every decision is the same; 1: some differ.
+    """
+    setting = Setting(tools or "", policies=policies, journal=journal)
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.replay(s, setting, run, plan, compare=compare, full=full),
+    )
+
+
+@app.command("fork")
+def _fork(
+    run: RunId,
+    from_step: FromStep,
+    tools: Tools,
+    journal: Journal = None,
+    plan: OtherPlan = None,
+    approval: ApprovalFile = None,
+    ask: Ask = False,
+    yes: Yes = False,
+    by: By = None,
+    scope: ScopeWord = "none",
+    planner: Planner = None,
+    model: Model = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Begin a new run where another stood before one of its steps.
+
+    What was settled before is taken over and not called again; what acted is asked about before it is done once more.
+    """
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    consent = Consent(approval, ask, yes, by, scope)
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.fork(s, setting, consent, run, from_step, plan, full=full),
+    )
 
 
 @app.command("runs")
@@ -499,6 +830,7 @@ def _runs(
 def _cancel(
     run: RunId,
     journal: Journal = None,
+    journal_key: JournalKey = None,
     json: AsJson = False,
     quiet: Quiet = False,
     traceback: Traceback = False,
@@ -507,7 +839,30 @@ def _cancel(
 
     One that was interrupted, or waits for a person.
     """
-    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.cancel(s, journal, run))
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.cancel(s, journal, run, journal_key),
+    )
+
+
+@app.command("verify")
+def _verify(
+    journal: JournalFile,
+    run: OneRun = None,
+    key: VerifyKey = None,
+    last: Last = "",
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Prove a journal.
+
+    It says what it could prove and what not. What does not hold is exit code 1.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.verify(s, journal, run, key, last),
+    )
 
 
 @app.command("tools")

@@ -10,14 +10,17 @@ import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from rich.text import Text
 
+from ..executor.changes import contracts_of
 from ..executor.children import parent_of
 from ..executor.engine import Engine, read_run
 from ..executor.events import DecisionAsked, Event, encode
+from ..executor.forking import forked_of, plan_of
 from ..executor.run import Run
 from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal
@@ -61,17 +64,22 @@ __all__ = [
     "approve",
     "cancel",
     "check",
+    "code_of",
     "follow",
+    "fork",
     "make_plan",
     "rehearse",
+    "replay",
     "resume",
     "review",
     "run",
+    "run_in",
     "runs",
     "search_tools",
     "show",
     "show_diff",
     "show_tools",
+    "stored",
 ]
 
 
@@ -88,6 +96,7 @@ class Setting:
     authorize: str | None = None
     model: str | None = None
     approver_keys: tuple[str, ...] = ()
+    journal_key: str | None = None
 
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
@@ -110,6 +119,7 @@ class Setting:
         options: list[tuple[str, str | None]] = [("--tools", self.tools)]
         if name == "resume":
             options += [("--planner", self.planner), ("--journal", self.journal)]
+            options += [("--journal-key", self.journal_key)]
             options += [("--authorize", self.authorize), ("--model", self.model)]
         # A run that goes on keeps the rules that it was opened with, but what roles permit is asked anew.
         options += [("--policies", self.policies)]
@@ -320,7 +330,7 @@ def run(
     _checked(engine, plan, source)
     if approval is None:
         approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
-    with _Journal(setting.journal) as journal, View(screen) as view:
+    with _Journal(setting.journal, key=setting.journal_key) as journal, View(screen) as view:
         desk = _desk(screen, view, consent.by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
@@ -347,7 +357,7 @@ def rehearse(screen: Screen, setting: Setting, given: Given, path: str, *, reads
             raise Interrupted("interrupted: a rehearsal is not kept; begin it again") from None
     screen.document(ended.to_json())
     screen.show(telling.account(ended, took=view.progress.took, full=full))
-    return _code(ended)
+    return code_of(ended)
 
 
 def _approval_here(
@@ -373,7 +383,7 @@ def _desk(screen: Screen, view: View, by: str | None, tools: Registry | None = N
     return Desk(screen, view, by or login_name(), tools).decide if screen.interactive else None
 
 
-def _run_in(stored: SqliteJournal, word: str) -> str:
+def run_in(stored: SqliteJournal, word: str) -> str:
     """The id of a run: the word itself, or for `last` the newest run that is not part of another."""
     if word != "last":
         return word
@@ -389,16 +399,22 @@ def _run_in(stored: SqliteJournal, word: str) -> str:
 class _Journal:
     """The journal that a word names, closed in the end; None without a word. Raises `BadInput`."""
 
-    def __init__(self, path: str | None, *, existing: bool = False, reading: bool = False) -> None:
+    def __init__(
+        self, path: str | None, *, existing: bool = False, reading: bool = False, key: str | None = None
+    ) -> None:
         self._path = path
+        self._key = key
         self._existing = existing
         self._reading = reading
         self._journal: SqliteJournal | None = None
 
     def __enter__(self) -> SqliteJournal | None:
         if self._path is not None:
+            key = read_signer(self._key) if self._key is not None else None
             try:
-                self._journal = SqliteJournal(self._path, existing=self._existing, reading=self._reading)
+                self._journal = SqliteJournal(
+                    self._path, existing=self._existing, reading=self._reading, key=key
+                )
             except JournalError as error:
                 raise BadInput(f"{error}{self._beside()}") from error
         return self._journal
@@ -418,12 +434,13 @@ class _Journal:
             return ""
 
 
-def _stored(path: str | None, *, reading: bool = False) -> _Journal:
+def stored(path: str | None, *, reading: bool = False, key: str | None = None) -> _Journal:
+    """The journal that must be there, to be opened. Raises `BadInput` where no word names one."""
     if path is None:
         raise BadInput(
             "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
         )
-    return _Journal(path, existing=True, reading=reading)
+    return _Journal(path, existing=True, reading=reading, key=key)
 
 
 def _driven(
@@ -443,7 +460,7 @@ def _driven(
     else:
         screen.show(telling.account(ended, took=view.progress.took, full=full))
     _advise(screen, setting, ended)
-    return _code(ended)
+    return code_of(ended)
 
 
 def _interrupted(setting: Setting, run: str) -> Interrupted:
@@ -491,7 +508,8 @@ def _said(asked: DecisionAsked) -> str:
     return "answer:JSON" if asked.about == "ask" else "CHOICE"
 
 
-def _code(ended: Run) -> Code:
+def code_of(ended: Run) -> Code:
+    """The exit code of a run that ended, or waits."""
     match ended.state:
         case "done":
             return Code.DONE
@@ -504,39 +522,46 @@ def _code(ended: Run) -> Code:
 def resume(
     screen: Screen,
     setting: Setting,
-    run_id: str,
+    run_id: str | None,
     decide: Iterable[str],
     *,
     by: str | None,
     reason: str,
     full: bool,
+    accept_changes: bool = False,
 ) -> Code:
     """Take up a run that was interrupted or waits."""
+    if run_id is None:
+        raise BadInput(
+            "say which run goes on: its id, or `last`; or --watch, which takes up all that can go on"
+        )
     words = list(decide)
     answers = read_answers(words, by or login_name(), reason) if words else {}
-    with _stored(setting.journal) as journal, View(screen) as view:
+    with stored(setting.journal, key=setting.journal_key) as journal, View(screen) as view:
         assert journal is not None
-        run_id = _run_in(journal, run_id)
+        run_id = run_in(journal, run_id)
         for event in journal.events(run_id):
             view.progress.take(event)
         loaded = setting.loaded()
         desk = _desk(screen, view, by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
-        return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
+        who = (by or login_name()) if accept_changes else ""
+        go_on = partial(engine.resume, run_id, decisions=answers, accept_changes=who)
+        return _driven(screen, setting, view, go_on, full=full)
 
 
-def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
+def cancel(screen: Screen, journal: str | None, run_id: str, key: str | None = None) -> Code:
     """End a run for good."""
-    with _stored(journal) as stored:
-        assert stored is not None
-        run_id = _run_in(stored, run_id)
-        opened = next(stored.events(run_id), None)
+    with stored(journal, key=key) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        opened = next(kept.events(run_id), None)
         contracts = getattr(opened, "contracts", {})
         tools = [Tool.from_contract(contract) for contract in contracts.values()]
         principal = getattr(opened, "principal", None)
         host = {"principal": principal} if principal is not None else {}
-        Engine(Registry(*tools), journal=stored, **host).cancel(run_id)
-        ended = read_run(stored, run_id)
+        Engine(Registry(*tools), journal=kept, **host).cancel(run_id)
+        ended = read_run(kept, run_id)
     screen.document(ended.to_json())
     screen.show(Text.assemble("run ", line(run_id), " is cancelled"))
     return Code.DONE
@@ -546,35 +571,45 @@ def cancel(screen: Screen, journal: str | None, run_id: str) -> Code:
 
 
 def show(
-    screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool, after: int = 0
+    screen: Screen,
+    journal: str | None,
+    run_id: str,
+    *,
+    events: bool,
+    full: bool,
+    after: int = 0,
+    at: int | None = None,
 ) -> Code:
-    """A run as its journal tells it."""
-    with _stored(journal, reading=True) as stored:
-        assert stored is not None
-        run_id = _run_in(stored, run_id)
-        listed = list(stored.events(run_id))
-        found = read_run(stored, run_id)
+    """A run as its journal tells it, or as it stood after event `at`."""
+    with stored(journal, reading=True) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        listed = list(kept.events(run_id))[:at]
+        found, position = read_run(kept, run_id, at=at), kept.position(run_id)
     if events:
         start, listed = listed[0].at if listed else 0.0, listed[after:]
-        screen.document({"run": run_id, "events": [encode(event) for event in listed]})
+        listing = {"run": run_id, "events": [encode(event) for event in listed]}
+        screen.document({**listing, "position": position})
         screen.show(telling.event_list(listed, start), important=True)
     else:
-        screen.document(found.to_json())
+        screen.document({**found.to_json(), "position": position})
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
         model = "MODULE:NAME" if found.messages else None
-        _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
+        if at is None:
+            _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
+    screen.say(f"position {position}")
     return Code.DONE
 
 
 def follow(screen: Screen, journal: str | None, run_id: str, *, after: int, every: float = 0.5) -> Code:
     """The events of a run as they happen, in whatever process, until it is closed; with --json one document a line."""
-    with _stored(journal) as stored:
-        assert stored is not None
-        run_id = _run_in(stored, run_id)
-        start = next(iter(stored.events(run_id))).at
+    with stored(journal) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        start = next(iter(kept.events(run_id))).at
 
         async def tell() -> None:
-            async for run, event in Engine([], journal=stored).events(
+            async for run, event in Engine([], journal=kept).events(
                 run_id, after=after, follow=True, every=every
             ):
                 if screen.json:
@@ -592,12 +627,90 @@ def _took(events: list[Event]) -> float:
 
 def runs(screen: Screen, journal: str | None) -> Code:
     """The runs of a journal."""
-    with _stored(journal, reading=True) as stored:
-        assert stored is not None
-        listed = stored.runs()
-    screen.document({"runs": [found._asdict() for found in listed]})
+    with stored(journal, reading=True) as kept:
+        assert kept is not None
+        listed = kept.runs()
+    known = {found.run for found in listed}
+    screen.document({"runs": [{**found._asdict(), **_relations(found.run, known)} for found in listed]})
     screen.show(telling.run_list(listed), important=True)
     return Code.DONE
+
+
+def _relations(run: str, known: set[str]) -> dict[str, str]:
+    """Of which run this one is a part, or from which it was forked."""
+    related = {"parent": parent_of(run, known), "forked_from": forked_of(run, known)}
+    return {name: other for name, other in related.items() if other}
+
+
+def replay(
+    screen: Screen, setting: Setting, run_id: str, path: str | None, *, compare: bool, full: bool
+) -> Code:
+    """Run a recorded run again on its record, and say what would be decided otherwise; no tool is called."""
+    plan = read_given_plan(path)[0] if path is not None else None
+    rules = read_policies(setting.policies) if setting.policies is not None else None
+    with stored(setting.journal, reading=True) as journal:
+        assert journal is not None
+        run_id = run_in(journal, run_id)
+        registry = load_registry(setting.tools) if setting.tools else _recorded_tools(journal, run_id)
+        found = Engine(registry, journal=journal).replay(run_id, plan=plan, policies=rules)
+    screen.document(found.to_json())
+    if compare or found.now is None:
+        screen.show(telling.comparison(found, full=full), important=True)
+    else:
+        screen.show(telling.account(found.now, took=None, full=full))
+        screen.show(telling.comparison_line(found), important=True)
+    return Code.DONE if found.same else Code.FAILED
+
+
+def _recorded_tools(journal: SqliteJournal, run_id: str) -> Registry:
+    """The tools of a run as they were, by their contracts alone."""
+    contracts = contracts_of(list(journal.events(run_id)))
+    return Registry(*(Tool.from_contract(contract) for contract in contracts.values()))
+
+
+def fork(
+    screen: Screen,
+    setting: Setting,
+    consent: Consent,
+    run_id: str,
+    step: str,
+    path: str | None,
+    *,
+    full: bool,
+) -> Code:
+    """Begin a new run where another stood before one of its steps, with the same plan or another."""
+    _scope(consent.scope)
+    approval = read_given_approval(consent.file)
+    loaded = setting.loaded()
+    engine = Engine(**loaded)
+    with stored(setting.journal, key=setting.journal_key) as journal:
+        assert journal is not None
+        run_id = run_in(journal, run_id)
+        origin = read_run(journal, run_id)
+        plan = _plan_to_fork(engine, origin, path)
+        if approval is None:
+            approval = _approval_here(screen, engine, plan, origin.inputs, consent, full=full)
+        with View(screen) as view:
+            desk = _desk(screen, view, consent.by, loaded["registry"])
+            engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
+            return _driven(
+                screen,
+                setting,
+                view,
+                lambda: engine.fork(run_id, from_step=step, plan=plan, approval=approval),
+                full=full,
+            )
+
+
+def _plan_to_fork(engine: Engine, origin: Run, path: str | None) -> Plan:
+    """The plan in the file, checked; without one, that of the run as it stood."""
+    if origin.plan is None:
+        raise BadInput(f"run {plain(origin.id)} has no plan, so there is no step to fork from")
+    if path is None:
+        return plan_of(origin.plan, [id_ for id_, step in origin.steps.items() if step.replaced])
+    plan, source = read_given_plan(path)
+    _checked(engine, plan, source)
+    return plan
 
 
 def show_tools(screen: Screen, tools: str, name: str | None, policies: str | None = None) -> Code:

@@ -34,6 +34,7 @@ from ..policies.policies import Policies
 from ..policies.text import count, shorten
 from ..registry.registry import Registry
 from . import events as e
+from .changes import contracts_of
 from .events import Event, Outcome, Path, encode, path_text
 from .recording import Recording, decided
 from .records import to_text
@@ -339,12 +340,12 @@ def compared(
     rules = opened.policies if policies is None else policies
     used = tools_of(now_plan) if now_plan is not None else []
     known = registry.only(names=[n for n in dict.fromkeys([*opened.contracts, *used]) if n in registry])
-    contracts = {tool.name: tool.contract() for tool in known}
-    other = [name for name in opened.contracts if contracts.get(name) != opened.contracts[name]]
+    contracts, before = {tool.name: tool.contract() for tool in known}, contracts_of(events)
+    other = [name for name in before if contracts.get(name) != before[name]]
     changed = (
         *_plan_changes(accepted, now_plan),
         *_changes("policies", opened.policies.model_dump(mode="json"), rules.model_dump(mode="json")),
-        *(change for name in other for change in _contract_changes(name, opened.contracts, contracts)),
+        *(change for name in other for change in _contract_changes(name, before, contracts)),
     )
     decisions = sum(map(decided, events))
     if now_plan is not None:
@@ -357,14 +358,20 @@ def compared(
             return Comparison(opened.run, changed, found, (), False, decisions, None)
     inputs = opened.inputs if plan is None else settle_inputs(plan, opened.inputs)
     begin = opened._replace(
-        policies=rules, contracts=contracts, inputs=inputs, agent=_offered(opened.agent, known)
+        policies=rules,
+        contracts=contracts if other or contracts.keys() != before.keys() else opened.contracts,
+        inputs=inputs,
+        agent=_offered(opened.agent, known),
     )
     begin = begin._replace(fallback=_offered(opened.fallback, known))
     first: list[Event] = [begin]
     if accepted is not None and now_plan is not None:
         first.append(accepted._replace(plan=now_plan, digest=now_plan.digest))
     replay = Replay(
-        State(known), Recording(events), changed=other, ids=now_plan.by_id if now_plan is not None else ()
+        State(known),
+        Recording(_under(events, policies)),
+        changed=other,
+        ids=now_plan.by_id if now_plan is not None else (),
     )
     replay.state.policies = rules
     now = replay.run(first)
@@ -393,6 +400,18 @@ def _beginning(events: Sequence[Event]) -> tuple[e.RunOpened, e.PlanAccepted | N
             f"run {opened.run!r} was interrupted before it had a plan, so there is nothing to run again"
         )
     return opened, accepted if isinstance(accepted, e.PlanAccepted) else None
+
+
+def _under(events: Sequence[Event], policies: Policies | None) -> Sequence[Event]:
+    """The record; with other rules, none of those that were accepted on the way."""
+    if policies is None:
+        return events
+    return [
+        event._replace(accepted={**event.accepted, "policies": None})
+        if isinstance(event, e.RunResumed) and event.accepted is not None
+        else event
+        for event in events
+    ]
 
 
 def _offered(spec: dict[str, Any] | None, known: Registry) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -79,6 +79,7 @@ from . import events as e
 from .admission import interrupted
 from .authorize import Authorize
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
+from .changes import accepted_by, contracts_of, terms_of
 from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
 from .comparing import Comparison, compared
 from .early import Early
@@ -87,7 +88,7 @@ from .forking import fork_id, forked, plan_of
 from .hands import Hands, Result
 from .journal import Journal, Log, MemoryJournal, RunLine
 from .limits import Limiter
-from .mind import outstanding, replay
+from .mind import go_by, outstanding, replay
 from .questions import Question, questions_in
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
 from .resuming import Pick, Resuming, Tell
@@ -98,7 +99,7 @@ from .shelf import Shelf
 from .state import Call, Perform, State
 from .stream import EventStream
 from .telling import Listen
-from .watching import Watcher
+from .watching import Observer, Watcher
 
 __all__ = ["Engine", "cause_of", "read_run"]
 
@@ -125,7 +126,7 @@ class Engine:
     people while a run is live; without it the run waits, and `resume` takes the answers. `authorize(attempt)` must give
     True before each attempt of a call begins. `secrets` gives tools the secrets that they name (default: environment
     variables). `watch` sees every event; `listen(said)` hears what tools say while they work (`ToolContext.progress` and
-    `.note`). `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
+    `.note`). `telemetry` is a `Telemetry` that tells OpenTelemetry of runs. `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
     `approver_differs`: who approves must not be who the run acts for.
     """
 
@@ -161,11 +162,13 @@ class Engine:
         dice: Callable[[], float] = random.random,
         hands: Hands | None = None,
         authorize: Authorize | None = None,
+        telemetry: Observer | None = None,
         approvers: Iterable[Verifier] = (),
         approver_differs: bool = False,
     ) -> None:
         self.registry = Registry.of(registry)
         self.policies = Policies() if policies is None else policies
+        self._ruled = policies is not None
         expect(Policies, self.policies, "the policies")
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
@@ -203,7 +206,10 @@ class Engine:
             limiter=Limiter(clock, dice),
             safe=self._safe,
             readers=self._readers,
+            telemetry=telemetry,
         )
+        if telemetry is not None:
+            telemetry.knows(self._host.limiter, self.journal)
         self._live: dict[str, Runtime] = {}
         self._spent: dict[str, Used] = {}
         """What making a plan has used, by its digest, until a run is charged with it."""
@@ -271,6 +277,16 @@ class Engine:
         goal: str,
         inputs: Mapping[str, Any] | None,
         arrived: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Plan:
+        telemetry = self._host.telemetry
+        with telemetry.planning(self._safe.scrubber) if telemetry is not None else nullcontext():
+            return await self._made(goal, inputs, arrived)
+
+    async def _made(
+        self,
+        goal: str,
+        inputs: Mapping[str, Any] | None,
+        arrived: Callable[[dict[str, Any]], None] | None,
     ) -> Plan:
         planner = self._host.planner
         if planner is None:
@@ -526,6 +542,7 @@ class Engine:
             early=None,
             limiter=inner._host.limiter,
             readers=(),
+            telemetry=None,
             watch=both,
         )
         run_id = f"rehearsal-{_new_id(self._host.clock())}"
@@ -554,32 +571,42 @@ class Engine:
             opening = opening._replace(agent={**spec, "earlier": earlier})
             return await self._drive(runtime, runtime.write(opening))
 
-    async def resume(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        decisions: Mapping[str, Answer | str] | None = None,
+        accept_changes: str = "",
+    ) -> Run:
         """Take up a run that was interrupted or waits. `decisions` answers its questions by id.
 
-        What is settled is never done again; an attempt that was cut short follows its tool's effect. Raises
-        `UnknownRun`, `BadInput` (a run that is closed, an answer that is no option), `NotApproved` (tools or principal
-        changed), `JournalError` (another process drives it).
+        What is settled is never done again; an attempt that was cut short follows its tool's effect. Other tools, rules
+        or principal than it was opened with are refused, unless somebody accepts the changes by name, which is recorded;
+        without `policies` the engine goes by those of the run. Raises `UnknownRun`, `BadInput` (a run that is closed, an
+        answer that is no option), `NotApproved` (what changed), `JournalError` (another process drives it).
         """
         expect(str, run_id, "the id of a run")
+        expect(str, accept_changes, "who accepts the changes")
         await self._learn()
         log = self.journal.reopen(run_id)
         with _held(log):
             events = list(self.journal.events(run_id))
-            state = self._restore(run_id, events)
+            state, accepted = self._restore(run_id, events, accept_changes)
             self._recall(state, events)
             runtime = self._runtime(state, log)
             answers = _answers(state, decisions or {}, self.principal)
             self._expect_in_time(state, answers)
-            return await self._drive(runtime, self._taken_up(runtime, answers))
+            return await self._drive(runtime, self._taken_up(runtime, answers, accepted=accepted))
 
     async def decide(
         self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
     ) -> Run:
         """Answer questions of a run that nobody drives, and leave it waiting: it goes on when it is resumed.
 
-        Needs none of its tools: answers are held against the recorded contracts. All of them are durable when this
-        returns, or none was taken. `patience`: seconds to wait while somebody drives the run. Raises what `resume` raises.
+        Needs none of its tools: answers are held against the recorded contracts, all of them before one is taken, and are
+        durable when this returns. `patience`: seconds to wait while somebody drives the run. Raises `UnknownRun`, `BadInput`
+        (an id that is not open, an answer that is no option), `NotApproved` (a yes after the run's approval expired),
+        `JournalError`.
         """
         expect(str, run_id, "the id of a run")
         await self._learn()
@@ -710,7 +737,7 @@ class Engine:
         if origin.principal.id != self.principal.id:
             acts_for = f"it acts for {origin.principal.id!r}, not for {self.principal.id!r}"
             raise NotApproved(f"run {run_id!r} cannot be forked here: {acts_for}", differences=[acts_for])
-        going_on = plan_of(origin) if plan is None else plan
+        going_on = plan_of(origin.plan, origin.superseded) if plan is None else plan
         self._checked(going_on)
         taken = forked(origin, going_on, from_step, self.registry)
         return await self._run(
@@ -845,9 +872,16 @@ class Engine:
         """`answer` for programs without an event loop."""
         return _block(partial(self.answer, messages, run_id=run_id), "answer")
 
-    def resume_blocking(self, run_id: str, *, decisions: Mapping[str, Answer | str] | None = None) -> Run:
+    def resume_blocking(
+        self,
+        run_id: str,
+        *,
+        decisions: Mapping[str, Answer | str] | None = None,
+        accept_changes: str = "",
+    ) -> Run:
         """`resume` for programs without an event loop."""
-        return _block(partial(self.resume, run_id, decisions=decisions), "resume")
+        resume = partial(self.resume, run_id, decisions=decisions, accept_changes=accept_changes)
+        return _block(resume, "resume")
 
     def fork_blocking(
         self, run_id: str, *, from_step: str, plan: Plan | None = None, approval: Approval | None = None
@@ -946,6 +980,7 @@ class Engine:
             spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
             planner_calls=_model_calls(self._host.planner),
             fallback=fallback,
+            trace=self._traced(runtime.state, run, dialogue=plan is None),
         )
 
     def _recall(self, state: State, events: Iterable[Event]) -> None:
@@ -969,16 +1004,27 @@ class Engine:
         tools = {name for name in {*used, *reads} if name in permitted}
         return self._react.spec(tools, (), answer=_form_of(plan))
 
-    def _restore(self, run_id: str, events: list[Event]) -> State:
-        """The state of a run that may go on here: not closed, same tools, same principal."""
+    def _restore(
+        self, run_id: str, events: list[Event], accept_changes: str = ""
+    ) -> tuple[State, dict[str, Any] | None]:
+        """The state of a run that may go on here: not closed, and by the same tools, rules and principal, or by what
+        somebody accepts in their place, which is given too."""
         begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
         if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
         opened = events[0]
-        changed = _changed(opened, self.registry, self.principal, self._host)
-        changed += [f"its journal holds no contract of tool {name!r}" for name in _without_contract(events)]
-        if changed:
-            raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(changed), differences=changed)
+        missing = [f"its journal holds no contract of tool {name!r}" for name in _without_contract(events)]
+        if missing:
+            raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(missing), differences=missing)
+        accepted = accepted_by(
+            accept_changes,
+            run_id,
+            terms_of(opened, events),
+            self.registry,
+            self.principal,
+            self.policies if self._ruled else None,
+            authorize=self._host.authorize is not None,
+        )
         known = self.registry.only(
             names=list(opened.contracts)
         )  # what has come since has no contract in this run
@@ -990,11 +1036,22 @@ class Engine:
                 f"run {run_id!r} goes on with a model, and this engine has none; "
                 "give one: Engine(tools, react=React(model))"
             )
-        return state
+        if accepted is not None and "policies" in accepted:
+            go_by(state, self.policies)  # before hands are made that keep to them
+        return state, accepted
 
     def _runtime(self, state: State, log: Log) -> Runtime:
         """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
+        if self._host.telemetry is not None:
+            log = self._host.telemetry.timed(log)
         return Runtime(state, log, self._host._replace(child=self._perform_child))
+
+    def _traced(self, state: State, run: str, *, dialogue: bool = False) -> str:
+        """What the journal holds as the span of a run that begins or goes on."""
+        telemetry = self._host.telemetry
+        return (
+            "" if telemetry is None else telemetry.begin(state, run, self._safe.scrubber, dialogue=dialogue)
+        )
 
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
@@ -1019,7 +1076,9 @@ class Engine:
         child._live, child._readers = self._live, self._readers
         child._safe = self._safe
         host = self._host
-        child._host = child._host._replace(safe=self._safe, limiter=host.limiter, readers=host.readers)
+        child._host = child._host._replace(
+            safe=self._safe, limiter=host.limiter, readers=host.readers, telemetry=host.telemetry
+        )
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
 
@@ -1049,10 +1108,16 @@ class Engine:
             return end_of_child(state, await self._drive(runtime, commands))
 
     def _taken_up(
-        self, runtime: Runtime, answers: Mapping[str, Answer], seconds: float | None = None
+        self,
+        runtime: Runtime,
+        answers: Mapping[str, Answer],
+        seconds: float | None = None,
+        *,
+        accepted: dict[str, Any] | None = None,
     ) -> tuple[Any, ...]:
         """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds))
+        trace = self._traced(runtime.state, runtime.state.run)
+        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, trace, accepted))
         _settle_lost(runtime)
         for id_, answer in answers.items():
             runtime.write(decision_made(id_, answer, runtime.stamp()))
@@ -1062,8 +1127,10 @@ class Engine:
         run = runtime.state.run
         self._live[run] = runtime
         token = _DRIVING.set(run)
+        telemetry = self._host.telemetry
         try:
-            await runtime.drive(commands)
+            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
+                await runtime.drive(commands)
         except BaseExceptionGroup as group:
             cause = cause_of(group)
             if cause is None:
@@ -1116,6 +1183,7 @@ def _check_names(policies: Policies, registry: Registry) -> None:
         "limits": limits.tool,
         "rates": limits.rates.tool,
         "the budget": policies.budget.tools,
+        "personal fields": {name: () for name in policies.personal if name != "inputs"},
     }
     for where, names in named.items():
         for name in names:
@@ -1169,7 +1237,7 @@ def _recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
         raise BadInput(
             f"run {run_id!r} cannot be read: its journal holds no contract of tool {missing[0]!r}, which its plan calls"
         )
-    tools = [Tool.from_contract(contract) for contract in events[0].contracts.values()]
+    tools = [Tool.from_contract(contract) for contract in contracts_of(events).values()]
     return replay(State(Registry(*tools)), events)
 
 
@@ -1248,24 +1316,6 @@ def _spent_json(spent: Used) -> dict[str, Any] | None:
 
 def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> PlanRequest:
     return replace(request, previous=text, findings=findings)
-
-
-def _changed(opened: e.RunOpened, registry: Registry, principal: Principal, host: Host) -> list[str]:
-    """What keeps a run from going on with these tools and this principal."""
-    changed = []
-    if principal.id != opened.principal.id:
-        changed.append(f"it acts for {opened.principal.id!r}, not for {principal.id!r}")
-    if "authorize" in opened.hooks and host.authorize is None:
-        changed.append("it was opened with `authorize`, which this engine does not have")
-    for name, contract in opened.contracts.items():
-        if name not in registry:
-            changed.append(f"tool {name!r} is not registered")
-            continue
-        now = registry[name].contract()
-        parts = [part for part in contract.keys() | now.keys() if contract.get(part) != now.get(part)]
-        if parts:
-            changed.append(f"tool {name!r} changed: {', '.join(sorted(parts))}")
-    return changed
 
 
 def _settle_lost(runtime: Runtime) -> None:

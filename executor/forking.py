@@ -11,7 +11,7 @@ All that is taken over stands in the opening of the new run, so it needs nothing
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..planner.plan import Plan, Step
@@ -35,18 +35,17 @@ def fork_id(run: str, name: str) -> str:
     return f"{run}{_SIGN}{name}"
 
 
-def forked_of(run: str, known: Mapping[str, Any] | frozenset[str] | set[str]) -> str:
+def forked_of(run: str, known: Collection[str]) -> str:
     """The run, of those that are known, from which this one was forked; "" if from none."""
     origin, _, _ = run.rpartition(_SIGN)
     return origin if origin in known else ""
 
 
-def plan_of(origin: State) -> Plan:
-    """The plan of a run as it stands, patches included, without the steps that others replaced."""
-    gone = origin.superseded
+def plan_of(plan: Plan, gone: Collection[str]) -> Plan:
+    """The plan of a run as it stands, patches included, without the steps that others replaced (`gone`)."""
     if not gone:
-        return origin.plan
-    document = origin.plan.to_json()
+        return plan
+    document = plan.to_json()
     document["steps"] = [
         {name: value for name, value in step.items() if name != "replaces"}
         for step in document["steps"]

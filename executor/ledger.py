@@ -13,15 +13,21 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from ..policies.errors import JournalError
-from .events import Event
+from ..policies.signing import Signer
+from .events import Event, RunOpened
 from .journal import RunLine, run_line
+from .personal import Personal
 from .records import next_tip, to_record
+from .seals import Entry as ChainEntry
+from .seals import enter, seal_of_run
 from .sqlite_file import SqliteFile
 
-__all__ = ["INLINE_BYTES", "LINE", "Entry", "Ledger", "Tail", "plain"]
+__all__ = ["CLOSED", "INLINE_BYTES", "LINE", "Entry", "Ledger", "Tail", "plain"]
 
 LINE = "run, state, reason, goal, opened_at, events"
 """The columns of `RunLine`, in its order."""
+_COLUMNS = 10
+"""Of a row of `runs`: those, and approval, epoch, tip and seal."""
 _CHUNK_BYTES = 1 << 20
 """Bytes of text that one statement carries, about: large results are not held all at once."""
 
@@ -36,7 +42,7 @@ class Tail:
     The ledger keeps it up. `failure` is a sentence once something of the run could not be written: nothing follows.
     """
 
-    __slots__ = ("approval", "epoch", "failure", "line", "run", "tip")
+    __slots__ = ("approval", "epoch", "failure", "line", "personal", "run", "tip")
 
     def __init__(self, line: RunLine, tip: bytes, *, epoch: int, approval: str | None) -> None:
         self.run = line.run
@@ -45,11 +51,14 @@ class Tail:
         self.epoch = epoch
         self.approval = approval
         self.failure = ""
+        self.personal: Personal | None = None
 
     def fail(self, sentence: str) -> None:
         """Nothing more can be appended; the first reason stays."""
         self.failure = self.failure or sentence
 
+
+CLOSED = frozenset({"done", "failed", "stopped"})
 
 Entry: TypeAlias = tuple[Tail, Event]
 Row: TypeAlias = tuple[str, int, str, bytes]
@@ -86,6 +95,7 @@ class Portion:
         self.events: list[Event] = []
         self.line = tail.line
         self.tip = tail.tip
+        self.first = b""
         self.problem = ""
 
     def rows(self, most: int, apart: Apart) -> Iterator[Row]:
@@ -95,8 +105,10 @@ class Portion:
         """
         run, tip, count = plain(self.tail.run), self.tail.tip, 0
         for event in self.events:
+            if type(event) is RunOpened and event.policies.personal:
+                self.tail.personal = Personal(event.policies.personal)
             try:
-                text, data, texts = to_record(event, most)
+                text, data, texts = to_record(event, most, self.tail.personal)
             except Exception as error:
                 kind, seq = type(event).__name__, event.seq
                 self.problem = (
@@ -106,18 +118,32 @@ class Portion:
             if texts:
                 apart.add(texts)
             tip = next_tip(tip, data)
+            if event.seq == 1:
+                self.first = tip
             count += 1
             yield run, event.seq, text, tip
         self.tip = tip
         self.line = run_line(self.tail.run, self.events[:count], self.tail.line)
 
-    def row(self) -> tuple[Any, ...]:
+    def row(self, key: Signer | None) -> tuple[Any, ...]:
         """The row in the list of runs, once `rows` is through."""
-        return (*(plain(v) for v in self.line), plain(self.tail.approval), self.tail.epoch, self.tip)
+        line = [plain(v) for v in self.line]
+        seal = seal_of_run(key, line[0], self.line.events, self.tip)
+        return (*line, plain(self.tail.approval), self.tail.epoch, self.tip, seal)
+
+    def entries(self) -> Iterator[ChainEntry]:
+        """What the chain over runs is told: that the run began, that it ended."""
+        run = plain(self.tail.run)
+        if self.first:
+            yield ChainEntry("opened", run, 1, self.first)
+        if self.line.state in CLOSED and self.tail.line.state not in CLOSED:
+            yield ChainEntry("closed", run, self.line.events, self.tip)
 
     def written(self) -> None:
         """It is durable."""
         self.tail.line, self.tail.tip = self.line, self.tip
+        if self.tail.personal is not None:
+            self.tail.personal.fresh.clear()
         if self.problem:
             self.tail.fail(self.problem)
 
@@ -125,8 +151,9 @@ class Portion:
 class Ledger:
     """The writer's side of the file; only the writer's thread calls it."""
 
-    def __init__(self, file: SqliteFile, inline_bytes: int = INLINE_BYTES) -> None:
+    def __init__(self, file: SqliteFile, inline_bytes: int = INLINE_BYTES, key: Signer | None = None) -> None:
         self._file = file
+        self._key = key
         self._inline_bytes = inline_bytes
         self._connection: sqlite3.Connection | None = None
         self.commits = 0
@@ -181,9 +208,13 @@ class Ledger:
             for rows in chain([first] if first else [], chunks):
                 apart.put(connection)
                 _put_events(connection, rows)
-            lines = [p.row() for p in portions if p.line.events]
-            for start in range(0, len(lines), most // 9):
-                _put_lines(connection, lines[start : start + most // 9])
+            lines = [p.row(self._key) for p in portions if p.line.events]
+            for start in range(0, len(lines), most // _COLUMNS):
+                _put_lines(connection, lines[start : start + most // _COLUMNS])
+            _put_personal(connection, portions)
+            entries = [entry for p in portions for entry in p.entries()]
+            if entries:
+                enter(connection, entries, self._key)
             self._file.still_there()
             connection.execute("COMMIT")
             self.commits += 1
@@ -211,13 +242,24 @@ def _put_events(connection: sqlite3.Connection, rows: list[Row]) -> None:
     connection.execute(sql, list(chain.from_iterable(rows)))
 
 
+def _put_personal(connection: sqlite3.Connection, portions: Iterable[Portion]) -> None:
+    """Write beside the record what the events of these runs refer to."""
+    for portion in portions:
+        if portion.tail.personal is not None:
+            run = plain(portion.tail.run)
+            rows = [(run, *aside) for aside in portion.tail.personal.fresh.values()]
+            sql = "INSERT INTO personal (run, commitment, salt, value) VALUES (?,?,?,?)"
+            connection.executemany(sql, rows)
+
+
 def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> None:
     """Keep the list of runs up, where each run still has the epoch of its owner. Raises `_Stale`."""
-    more = ",(?,?,?,?,?,?,?,?,?)" * (len(lines) - 1)
+    one = f"({','.join('?' * _COLUMNS)})"
     sql = (
-        f"INSERT INTO runs ({LINE}, approval, epoch, tip) VALUES (?,?,?,?,?,?,?,?,?){more} "
+        f"INSERT INTO runs ({LINE}, approval, epoch, tip, seal) VALUES {','.join([one] * len(lines))} "
         "ON CONFLICT (run) DO UPDATE SET state = excluded.state, reason = excluded.reason, goal = excluded.goal, "
-        "opened_at = excluded.opened_at, events = excluded.events, tip = excluded.tip WHERE epoch = excluded.epoch"
+        "opened_at = excluded.opened_at, events = excluded.events, tip = excluded.tip, seal = excluded.seal "
+        "WHERE epoch = excluded.epoch"
     )
     if connection.execute(sql, list(chain.from_iterable(lines))).rowcount != len(lines):
         raise _Stale

@@ -183,6 +183,10 @@ class Limiter:
 
     # ------------------------------------------------------------------------------------------ after a resume
 
+    def breakers(self) -> list[tuple[str, str, bool]]:
+        """Tool and kind of each breaker that has seen a failure, and whether it is open; may be asked in any thread."""
+        return [(tool, kind.value, circuit.open) for (tool, kind), circuit in list(self._circuits.items())]
+
     def seen(self, run: str, seq: int) -> None:
         """The events of a run up to this one took place before these eyes."""
         with self._lock:

@@ -17,8 +17,9 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from .events import Event, decode, encode
+from .personal import Personal, put_back
 
-__all__ = ["Record", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
+__all__ = ["Record", "as_written", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
 
 _MAY_BE_LARGE = ("value", "output", "args", "forked")
 """Fields that hold what tools gave."""
@@ -44,12 +45,13 @@ def to_text(event: Event) -> tuple[str, bytes]:
     return _written(encode(event))
 
 
-def to_record(event: Event, most: int) -> Record:
-    """The event with results of more than `most` bytes apart. Raises what `to_text` does."""
-    text, data = to_text(event)
+def to_record(event: Event, most: int, personal: Personal | None = None) -> Record:
+    """The event with results of more than `most` bytes apart, and without personal values. Raises what `to_text` does."""
+    document = encode(event) if personal is None else personal.hide(encode(event))
+    text, data = _written(document)
     if len(data) <= most:
         return Record(text, data, {})
-    document, apart = encode(event), dict[bytes, bytes]()
+    apart = dict[bytes, bytes]()
     for name in document.keys() & _MAY_BE_LARGE:
         _, whole = _written(document[name])
         if len(whole) > most:
@@ -69,8 +71,17 @@ def _written(document: Any) -> tuple[str, bytes]:
         return text, text.encode()
 
 
-def from_text(data: bytes, whole: Callable[[bytes], bytes] | None = None) -> Event:
-    """The inverse of `to_text` and `to_record`; `whole` gives what stands apart, by its hash.
+def as_written(data: bytes) -> bool:
+    """Whether a text is the very one that `to_text` writes for what it says: no key twice, no other spelling."""
+    return _written(json.loads(data))[1] == data
+
+
+def from_text(
+    data: bytes,
+    whole: Callable[[bytes], bytes] | None = None,
+    personal: Callable[[bytes], Any] | None = None,
+) -> Event:
+    """The inverse of `to_text` and `to_record`; `whole` gives what stands apart, `personal` what is kept aside.
 
     Raises `ValueError`, `KeyError` or `TypeError` for what no event is.
     """
@@ -79,6 +90,10 @@ def from_text(data: bytes, whole: Callable[[bytes], bytes] | None = None) -> Eve
         if whole is None:
             raise ValueError("a part of it stands apart")
         document[name] = json.loads(whole(bytes.fromhex(key)))
+    if "personal" in document:
+        if personal is None:
+            raise ValueError("a part of it is personal, and kept aside")
+        put_back(document, personal)
     return decode(document)
 
 

@@ -52,7 +52,7 @@ from .safe import Safe
 from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 from .telling import Listen, Said
 from .threads import Threads
-from .watching import Watcher
+from .watching import Observer, Watcher
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]
 
@@ -107,12 +107,14 @@ class Host(NamedTuple):
     """Where tools get their secrets from, and what takes them out of all that is written."""
     readers: Sequence[Watcher] = ()
     """Who reads the events of all runs of an engine; they come and go."""
+    telemetry: Observer | None = None
 
     @property
     def watchers(self) -> list[Watcher]:
         """Who sees the events of a run, besides the readers."""
-        watch = self.watch
-        return [] if watch is None else [Watcher("watch", lambda event, state: watch(event))]
+        watch, telemetry = self.watch, self.telemetry
+        seen_by = [] if watch is None else [Watcher("watch", lambda event, state: watch(event))]
+        return seen_by if telemetry is None else [*seen_by, Watcher("telemetry", telemetry.see)]
 
     @property
     def asked(self) -> tuple[str, ...]:

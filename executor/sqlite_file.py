@@ -1,10 +1,15 @@
 """The journal's SQLite file: made safely, opened with the settings that durability needs, and its errors in explained.
 
-    meta    name, value                          the version of this schema
-    runs    run, opened_at, approval, epoch,     one line per run, kept up in the transaction that adds its events
-            state, reason, goal, events, tip
-    events  run, seq, body, hash                 one chain per run (see `records.py`)
-    blobs   hash, body                           large results, once for all events and runs that refer to them
+    meta      name, value                          the version of this schema, the id of the file, the head of its chain
+    runs      run, opened_at, approval, epoch,     one line per run, kept up in the transaction that adds its events
+              state, reason, goal, events, tip,
+              seal
+    events    run, seq, body, hash                 one chain per run (see `records.py`)
+    blobs     hash, body                           large results, once for all events and runs that refer to them
+    chain     n, kind, run, seq, tip, detail,      one chain over all runs (see `seals.py`)
+              link
+    personal  run, commitment, salt, value         what can be deleted while the record stays (see `personal.py`)
+    spent     approval, run                        approvals that runs consumed whose record was deleted by rule
 
 WAL with synchronous=FULL: a commit returns when its bytes are on the disk. WAL needs shared memory between processes,
 so a network file system is refused. Source: https://www.sqlite.org/wal.html, https://www.sqlite.org/howtocorrupt.html
@@ -23,10 +28,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ..policies.errors import JournalError
+from .seals import Entry, begin, enter
 
 __all__ = ["SqliteFile", "network_mount"]
 
-VERSION = 2
+VERSION = 3
+_EARLIER = ("1", "2")
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -40,6 +47,19 @@ CREATE TABLE events (
 
 _BLOBS = "CREATE TABLE blobs (hash BLOB PRIMARY KEY, body BLOB NOT NULL)"
 """New with version 2; a file of version 1 gets it when it is opened."""
+
+_AUDIT = """
+CREATE TABLE chain (
+    n INTEGER PRIMARY KEY, kind TEXT NOT NULL, run TEXT NOT NULL, seq INTEGER NOT NULL, tip BLOB NOT NULL,
+    detail TEXT NOT NULL, link BLOB NOT NULL);
+CREATE INDEX chain_of_run ON chain (run);
+CREATE TABLE personal (
+    run TEXT NOT NULL, commitment BLOB NOT NULL, salt BLOB NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, commitment)
+) WITHOUT ROWID;
+CREATE TABLE spent (approval TEXT PRIMARY KEY, run TEXT NOT NULL) WITHOUT ROWID;
+ALTER TABLE runs ADD COLUMN seal BLOB
+"""
+"""New with version 3."""
 
 _SETTINGS = (
     "PRAGMA synchronous = FULL",
@@ -107,6 +127,8 @@ class SqliteFile:
         )  # absolute: `chdir` must not change which file it is
         self.patience = patience
         self.reading = reading
+        self.old = False
+        """Whether it is of an earlier version, opened for reading: without a chain over runs."""
         self._frozen = False
         with self.explained():
             self._refuse_unsafe(network)
@@ -285,9 +307,10 @@ class SqliteFile:
                 raise JournalError(f"{self.path} is no journal; name another file")
             self._make_tables(connection)
         version = self._version(connection)
-        if version == "1" and self.reading:
-            return  # it lacks a table that nothing in it refers to
-        if version == "1":
+        if version in _EARLIER and self.reading:
+            self.old = True
+            return  # it lacks tables that nothing in it refers to
+        if version in _EARLIER:
             self._upgrade(connection)
             version = self._version(connection)
         if version != str(VERSION):
@@ -301,12 +324,15 @@ class SqliteFile:
         return str(found[0]) if found else "unknown"
 
     def _upgrade(self, connection: sqlite3.Connection) -> None:
-        """From version 1 to 2; an older foreplan does not open the file any more."""
+        """From version 1 or 2 to this one; an older foreplan does not open the file any more."""
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if self._version(connection) == "1":
+            version = self._version(connection)
+            if version == "1":
                 connection.execute(_BLOBS)
-                connection.execute("UPDATE meta SET value = '2' WHERE name = 'schema'")
+            if version in _EARLIER:
+                _add_audit(connection)
+                connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(VERSION),))
             connection.execute("COMMIT")
         except BaseException:
             connection.rollback()
@@ -323,6 +349,7 @@ class SqliteFile:
             if not self._tables(connection):
                 for statement in [*_SCHEMA.split(";"), _BLOBS]:
                     connection.execute(statement)
+                _add_audit(connection)
                 connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(VERSION),))
             connection.execute("COMMIT")
         except BaseException:
@@ -335,6 +362,24 @@ class SqliteFile:
         if names and not names >= {"meta", "runs", "events"}:
             raise JournalError(f"{self.path} is the database of something else; name a file of its own")
         return bool(names)
+
+
+def _add_audit(connection: sqlite3.Connection) -> None:
+    """What is new with version 3; the runs that are there enter the chain as they stand."""
+    for statement in _AUDIT.split(";"):
+        connection.execute(statement)
+    begin(connection)
+    entries: list[Entry] = []
+    sql = (
+        "SELECT r.run, e.hash, r.state, r.events, r.tip FROM runs r JOIN events e ON e.run = r.run AND e.seq = 1 "
+        "ORDER BY r.rowid"
+    )
+    for run, first, state, events, tip in connection.execute(sql):
+        entries.append(Entry("opened", run, 1, first))
+        if state in ("done", "failed", "stopped"):
+            entries.append(Entry("closed", run, events, tip))
+    if entries:
+        enter(connection, entries, None)
 
 
 def _create(path: Path) -> None:

@@ -9,12 +9,12 @@ cannot write. A run's first row, with the approval that it consumes, goes with i
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
-import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -22,20 +22,22 @@ from types import TracebackType
 from typing import Any
 
 from ..policies.errors import JournalError, UnknownRun
-from .events import Event
+from ..policies.signing import Signer, Verifier
+from .events import Event, RunOpened
 from .journal import UNFINISHED, RunLine, at_rest, spent, unknown
-from .ledger import INLINE_BYTES, LINE, Entry, Ledger, Tail, plain
+from .ledger import CLOSED, INLINE_BYTES, LINE, Entry, Ledger, Tail
+from .letting_go import forget
 from .locks import Locks
-from .records import first_tip, from_text, hash_of, next_tip
+from .personal import Disclosure, Personal
+from .reader import Reader
+from .records import first_tip
+from .seals import expect_name, keyed, position, seal
 from .sqlite_file import SqliteFile
+from .verifying import Verified, in_chain, verified
 from .writer import Batch, Writer
 
 __all__ = ["SqliteJournal", "SqliteLog"]
 
-_CHUNK = 512
-"""Events that are read at a time."""
-_CHUNK_BYTES = 1 << 20
-"""Bytes of text that are read at a time, about: large results are not held all at once."""
 _FORKED = "this journal was opened before the process forked; open it again in the child"
 
 
@@ -45,7 +47,9 @@ class SqliteJournal:
     `existing`: refuse to make a file. `reading`: change nothing, which also opens what cannot be written to.
     `network`: open it on a network file system all the same, whose locks you have tried. `patience`: seconds to wait
     while another program writes to it. `inline_bytes`: larger results are kept once, by their hash, however many events
-    hold them. Raises `JournalError`, also for links, network file systems and files of something else. A fork needs its own.
+    hold them. `key`: seals what is written, so that nobody without it can change the record unseen; a new file is sealed
+    from then on, and needs the key to be written to. Raises `JournalError`, also for links, network file systems and
+    files of something else. A fork needs its own.
     """
 
     _closed = True  # until it is open
@@ -59,14 +63,18 @@ class SqliteJournal:
         network: bool = False,
         patience: float = 10.0,
         inline_bytes: int = INLINE_BYTES,
+        key: Signer | None = None,
     ) -> None:
         self._file = SqliteFile(path, existing=existing, reading=reading, network=network, patience=patience)
         self._locks = Locks(self.path.with_name(self.path.name + "-locks"))
-        self._ledger = Ledger(self._file, inline_bytes)
+        self._key = key
+        if key is not None and not reading:
+            self._take_key(key)
+        self._ledger = Ledger(self._file, inline_bytes, key)
         self._writer: Writer[Entry] = Writer(self._ledger)
         with self._file.explained():
             self._connection = self._file.connect(check_same_thread=False)
-        self._using = threading.RLock()
+        self._reader = Reader(self._file, self._connection, self._check_open)
         self._logs: weakref.WeakSet[SqliteLog] = weakref.WeakSet()
         self._pid = os.getpid()
         self._closed = False
@@ -85,7 +93,11 @@ class SqliteJournal:
         """Begin a run; it exists once its first event is durable. A spent approval is refused (`NotApproved`)."""
         with ExitStack() as held:
             self._hold(run, held)
-            if self._line(run) is not None:
+            known = "EXISTS(SELECT 1 FROM runs WHERE run = ?) OR EXISTS(SELECT 1 FROM chain WHERE run = ?)"
+            sql = f"SELECT (SELECT value FROM meta WHERE name = 'key'), {known}"
+            [(name, taken)] = self._ask(sql, run, run)
+            expect_name(name or "", self._key)
+            if taken:
                 raise JournalError(f"a run {run!r} exists already; give the new run another id")
             if approval:
                 self._spend(approval, held)
@@ -99,10 +111,61 @@ class SqliteJournal:
             self._hold(run, held)
             if self._line(run) is None:
                 raise self._unknown(run)
+            self._expect_key()
             self._ask("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", run)
             [row] = self._ask(f"SELECT epoch, tip, approval, {LINE} FROM runs WHERE run = ?", run)
             tail = Tail(RunLine(*row[3:]), row[1], epoch=row[0], approval=row[2])
+            tail.personal = self._personal(run, tail.line.events)
             return SqliteLog(self, tail, held.pop_all())
+
+    def forget(self, run: str) -> int:
+        """Delete the personal values of a closed run; how many. The record still verifies, and says that they were deleted.
+
+        A sub-plan's run is a run of its own. Raises `UnknownRun`, and `JournalError` for a run that is not closed.
+        """
+        with ExitStack() as held:
+            self._hold(run, held)
+            self._expect_key()
+            line = self._line(run)
+            if line is None:
+                raise self._unknown(run)
+            if line.state not in CLOSED:
+                raise JournalError(
+                    f"run {run!r} is not closed; its personal values can be deleted when it is"
+                )
+            with self._file.explained(), closing(self._file.connect()) as connection:
+                return forget(connection, run, self._key)
+
+    def disclose(self, run: str, seq: int) -> list[Disclosure]:
+        """The personal values of one event, each with what shows that it is what was written. [] once they are deleted."""
+        self._settle()
+        rows = self._ask("SELECT body FROM events WHERE run = ? AND seq = ?", run, seq)
+        found = []
+        for path, commitment in json.loads(rows[0][0]).get("personal", ()) if rows else ():
+            sql = "SELECT salt, value FROM personal WHERE run = ? AND commitment = ?"
+            for salt, text in self._ask(sql, run, bytes.fromhex(commitment)):
+                found.append(Disclosure(run, seq, tuple(path), bytes(salt).hex(), json.loads(text)))
+        return found
+
+    def text(self, run: str, seq: int) -> str:
+        """The text of one event as the chain has it, without personal values. Raises `UnknownRun`."""
+        self._settle()
+        rows = self._ask("SELECT body FROM events WHERE run = ? AND seq = ?", run, seq)
+        if not rows:
+            raise self._unknown(run)
+        return str(rows[0][0])
+
+    def _personal(self, run: str, last: int) -> Personal | None:
+        """What is known of the personal values of a run that goes on."""
+        opened = next(self._reader.events(run, min(last, 1)), None)
+        if not isinstance(opened, RunOpened) or not opened.policies.personal:
+            return None
+        personal = Personal(opened.policies.personal)
+        for _, data, _ in self._reader.texts(run, last):
+            personal.take(json.loads(data))
+        rows = self._ask("SELECT commitment, value FROM personal WHERE run = ?", run)
+        personal.know((bytes(commitment).hex(), text) for commitment, text in rows)
+        return personal
 
     def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
         """The events of a run that come after this number, in order, read as they are asked for.
@@ -113,7 +176,7 @@ class SqliteJournal:
         line = self._line(run)
         if line is None:
             raise self._unknown(run)
-        return (_read(run, seq, data, self._whole) for seq, data, _ in self._texts(run, line.events, after))
+        return self._reader.events(run, line.events, after)
 
     def some(self, run: str, kinds: Collection[type[Event]]) -> Iterator[Event]:
         """The events of these kinds, in order, one at a time: a quick look, for which the chain is not followed.
@@ -138,7 +201,7 @@ class SqliteJournal:
         rows = self._ask("SELECT CAST(body AS BLOB) FROM events WHERE run = ? AND seq = ?", run, seq)
         if not rows:
             raise JournalError(f"event {seq} of run {run!r} is missing")
-        return _read(run, seq, rows[0][0], self._whole)
+        return self._reader.event(run, seq, rows[0][0])
 
     def runs(self, *, unfinished: bool = False) -> list[RunLine]:
         """All runs (or those that are not closed), the newest first."""
@@ -164,26 +227,35 @@ class SqliteJournal:
         self._settle()
         return self._run_of(approval)
 
-    def verify(self, run: str) -> str | None:
-        """Where the chain of a run breaks, as a sentence, or None where it holds. Raises `UnknownRun`.
+    def verify(self, run: str | None = None, *, key: Verifier | None = None, last: str = "") -> Verified:
+        """Whether the record holds, of one run or of all, and what that proves.
 
-        Without a key this shows accidents, not somebody who recomputes the chain.
+        With a `key` (by default the one that the journal was opened with) no change goes unseen but a return to an earlier
+        state; with `last`, the position that was kept elsewhere (`SEQ:HASH`), not that either. Without: accidents only.
+        Raises `UnknownRun`, and `BadInput` for what is no position.
         """
         self._settle()
-        if self._line(run) is None:
+        if self._file.old:
+            raise JournalError(
+                f"the journal {self.path} is of an earlier version, without a chain over its runs; open it once for writing"
+            )
+        with self._file.explained():
+            reader = Reader(self._file, self._file.connect())
+            try:
+                reader.ask("BEGIN")  # all of it as it is at one moment
+                if run is not None and not last and reader.line(run) is None and not in_chain(reader, run):
+                    raise self._unknown(run)
+                return verified(reader, run, key or self._key, last)
+            finally:
+                reader.close()
+
+    def position(self, run: str) -> str:
+        """Where a run stands, as `SEQ:HASH`: kept elsewhere, it proves later that nothing up to there was changed."""
+        self._settle()
+        rows = self._ask("SELECT events, tip FROM runs WHERE run = ?", run)
+        if not rows:
             raise self._unknown(run)
-        count = "SELECT count(*) FROM events WHERE run = r.run"
-        [(said, tip, there)] = self._ask(f"SELECT events, tip, ({count}) FROM runs r WHERE run = ?", run)
-        end = first_tip(run)
-        try:
-            for seq, data, hash_ in self._texts(run, said):
-                _read(run, seq, data, self._whole)
-                end = hash_
-        except _Broken as broken:
-            return str(broken)
-        if there != said:
-            return f"run {run!r} has {there} events and should have {said}"
-        return None if end == tip else f"the last event of run {run!r} is not the one that was written"
+        return position(rows[0][0], rows[0][1])
 
     def close(self) -> None:
         """Close every log, write what is left and let go of the file. Raises `JournalError` for what was lost."""
@@ -199,8 +271,7 @@ class SqliteJournal:
         thread = self._writer.stop()
         if thread is not None:
             thread.join()
-        with self._using:
-            self._connection.close()
+        self._reader.close()
         if problems:
             raise problems[0]
 
@@ -224,6 +295,13 @@ class SqliteJournal:
 
     def __repr__(self) -> str:
         return f"<SqliteJournal {self.path}>"
+
+    def _take_key(self, key: Signer) -> None:
+        """Seal a new file with the key; one that holds runs must be sealed with it already. Raises `JournalError`."""
+        with self._file.explained(), closing(self._file.connect()) as connection:
+            if not keyed(connection):
+                seal(connection, key)
+            expect_name(keyed(connection), key)
 
     def _hold(self, run: str, held: ExitStack) -> None:
         """Take the run's lock, as long as its log is open; who has it knows that nothing of the run is on its way."""
@@ -251,61 +329,16 @@ class SqliteJournal:
             raise spent(approval, f"run {run!r}" if run is not None else "another run, just now")
 
     def _run_of(self, approval: str) -> str | None:
-        rows = self._ask("SELECT run FROM runs WHERE approval = ?", approval)
+        sql = "SELECT run FROM runs WHERE approval = ? UNION ALL SELECT run FROM spent WHERE approval = ?"
+        if self._file.old:
+            sql, given = "SELECT run FROM runs WHERE approval = ?", [approval]
+        else:
+            given = [approval, approval]
+        rows = self._ask(sql, *given)
         return str(rows[0][0]) if rows else None
 
     def _line(self, run: str) -> RunLine | None:
-        rows = self._ask(f"SELECT {LINE} FROM runs WHERE run = ?", run)
-        return RunLine(*rows[0]) if rows else None
-
-    def _texts(self, run: str, last: int, seq: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
-        """Number, text and hash of each event after `seq` up to `last`, checked against the chain from there on."""
-        tip = self._tip(run, seq) if 0 < seq < last else first_tip(run)
-        while seq < last:
-            rows = self._chunk(run, seq, last)
-            if not rows:
-                raise _Broken(f"event {seq + 1} of run {run!r} is missing: {last} were written")
-            for found, data, hash_ in rows:
-                seq += 1
-                if found != seq:
-                    raise _Broken(f"event {seq} of run {run!r} is missing: {found} follows {seq - 1}")
-                tip = next_tip(tip, data)
-                if tip != hash_:
-                    raise _Broken(
-                        f"event {seq} of run {run!r} is not what was written: its hash does not follow"
-                    )
-                yield seq, data, hash_
-
-    def _tip(self, run: str, seq: int) -> bytes:
-        """Where the chain stands after this event."""
-        rows = self._ask("SELECT hash FROM events WHERE run = ? AND seq = ?", run, seq)
-        if not rows:
-            raise _Broken(f"event {seq} of run {run!r} is missing")
-        return bytes(rows[0][0])
-
-    def _chunk(self, run: str, seq: int, last: int) -> list[tuple[int, bytes, bytes]]:
-        """Some rows after `seq`; between two chunks no transaction is open, so that writers can tidy up."""
-        sql = "SELECT seq, CAST(body AS BLOB), hash FROM events WHERE run = ? AND seq > ? AND seq <= ? ORDER BY seq"
-        rows: list[tuple[int, bytes, bytes]] = []
-        size = 0
-        self._check_open()
-        with self._using, self._file.explained(run), closing(self._connection.cursor()) as cursor:
-            for row in cursor.execute(sql, (plain(run), seq, last)):
-                rows.append(row)
-                size += len(row[1])
-                if len(rows) == _CHUNK or size > _CHUNK_BYTES:
-                    break
-        return rows
-
-    def _whole(self, key: bytes) -> bytes:
-        """A large result by its hash. Raises `ValueError` where it is not there or not what was written."""
-        rows = self._ask("SELECT body FROM blobs WHERE hash = ?", key)
-        if not rows:
-            raise ValueError("a large result that it refers to is missing")
-        data = bytes(rows[0][0])
-        if hash_of(data) != key:
-            raise ValueError("a large result that it refers to is not what was written: its hash differs")
-        return data
+        return self._reader.line(run)
 
     def _unknown(self, run: str) -> UnknownRun:
         names = [name for (name,) in self._ask("SELECT run FROM runs ORDER BY rowid DESC LIMIT 2000")]
@@ -323,10 +356,12 @@ class SqliteJournal:
             raise JournalError(_FORKED)
 
     def _ask(self, sql: str, *values: Any) -> list[Any]:
-        """All rows of one statement, by this thread."""
-        self._check_open()
-        with self._using, self._file.explained():
-            return self._connection.execute(sql, [plain(v) for v in values]).fetchall()
+        return self._reader.ask(sql, *values)
+
+    def _expect_key(self) -> None:
+        """Raise `JournalError` where the file is sealed with a key that is not ours."""
+        rows = self._ask("SELECT value FROM meta WHERE name = 'key'")
+        expect_name(str(rows[0][0]) if rows else "", self._key)
 
 
 class SqliteLog:
@@ -389,22 +424,6 @@ class SqliteLog:
 
     def __repr__(self) -> str:
         return f"<SqliteLog of run {self.run!r}>"
-
-
-class _Broken(JournalError):
-    """The chain of a run does not hold."""
-
-
-def _read(run: str, seq: int, data: bytes, whole: Callable[[bytes], bytes]) -> Event:
-    try:
-        event = from_text(data, whole)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _Broken(
-            f"event {seq} of run {run!r} cannot be read: {type(error).__name__}: {error}"
-        ) from error
-    if event.seq != seq:
-        raise _Broken(f"event {seq} of run {run!r} calls itself event {event.seq}")
-    return event
 
 
 _ORPHANS: list[sqlite3.Connection] = []

@@ -6,12 +6,16 @@ Each sees every event, after it was written and what follows from it was decided
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol, TypeAlias
 
+from ..policies.secrets import Scrubber
 from .events import Event
+from .journal import Journal, Log
+from .limits import Limiter
 from .state import State
 
-__all__ = ["See", "Watcher"]
+__all__ = ["Observer", "See", "Watcher"]
 
 See: TypeAlias = Callable[[Event, State], None]
 """Is shown an event, and the state that it led to; must not change it."""
@@ -22,3 +26,25 @@ class Watcher(NamedTuple):
 
     name: str
     see: See
+
+
+class Observer(Protocol):
+    """What an engine tells telemetry, besides the events; `telemetry.py` needs a library that this does not."""
+
+    def see(self, event: Event, state: State) -> None:
+        """An event; of an attempt that begins, in the task that makes it."""
+
+    def begin(self, state: State, run: str, scrubber: Scrubber, *, dialogue: bool = False) -> str:
+        """A run is about to be opened or resumed; gives what its journal holds as `trace`."""
+
+    def driving(self, state: State) -> AbstractContextManager[None]:
+        """While a run is driven."""
+
+    def planning(self, scrubber: Scrubber) -> AbstractContextManager[None]:
+        """While a plan is made."""
+
+    def timed(self, log: Log) -> Log:
+        """The log of a run, to be used in its place."""
+
+    def knows(self, limiter: Limiter | None, journal: Journal) -> None:
+        """What all runs of an engine share, to be asked when somebody measures."""

@@ -128,6 +128,9 @@ class Policies(Frozen):
     """Whether a unit that fails (the plan, an item of a group) takes back what its steps say how to undo."""
     show_tool_text: bool = False
     """Whether the planner may see text that a tool wrote (messages of failures, previews of results)."""
+    personal: dict[str, tuple[Annotated[str, Field(pattern="^/")], ...]] = Field(default_factory=dict)
+    """What a journal keeps beside the record, deletable: by tool `/args/…` and `/result/…`, by `inputs` pointers into them;
+    `*` stands for every key or index."""
     failures: dict[str, Rule] = Field(default_factory=dict)
     """How exceptions of your own are classified: `{MyError: Rule("business", "my_code", "no")}`."""
 

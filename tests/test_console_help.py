@@ -24,7 +24,8 @@ def test_the_commands_are_the_ones_that_are_promised() -> None:
     """One word each, in the order in which they are used."""
     assert list(COMMANDS) == [
         "plan", "check", "review",
-    "rehearse", "approve", "run", "resume", "show", "runs", "cancel", "tools", "diff",
+    "rehearse", "approve", "run", "resume", "approvals", "decide", "reject", "edit",
+    "show", "runs", "cancel", "verify", "tools", "diff",
     ]  # fmt: skip
 
 

@@ -36,13 +36,13 @@ def test_what_was_acknowledged_survives_a_kill(path: Path, acknowledged: int) ->
         said += out.readlines()
     last = max(int(line) for line in said if line.endswith("\n"))
     with SqliteJournal(path, existing=True) as journal:
-        assert journal.verify("a") is None
+        assert journal.verify("a").ok
         there = len(list(journal.events("a")))
         assert there >= last >= acknowledged
         log = journal.reopen("a")
         log.append(settled(there + 1))
         log.close()
-        assert journal.verify("a") is None
+        assert journal.verify("a").ok
         assert journal.runs()[0].events == there + 1
 
 
@@ -87,7 +87,7 @@ def test_an_owner_that_was_stopped_and_wakes_cannot_write(path: Path) -> None:
             process.send_signal(signal.SIGCONT)
             assert out.readline().startswith("JournalError: run 'a' was taken over by another process")
             assert [event.value for event in journal.events("a")][1] == "mine"  # type: ignore[union-attr]
-            assert journal.verify("a") is None
+            assert journal.verify("a").ok
 
 
 def test_processes_write_different_runs_to_one_file(path: Path) -> None:
@@ -101,7 +101,7 @@ def test_processes_write_different_runs_to_one_file(path: Path) -> None:
             assert out.read().split() == ["ready", *map(str, range(1, 41))]
     with SqliteJournal(path, existing=True) as journal:
         assert {line.run: line.events for line in journal.runs()} == {"a": 40, "b": 40, "c": 40}
-        assert [journal.verify(run) for run in "abc"] == [None] * 3
+        assert [journal.verify(run).ok for run in "abc"] == [True] * 3
 
 
 def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
@@ -130,16 +130,16 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
                 except JournalError as error:
                     pass
             again = SqliteJournal("small/runs.sqlite3")
-            print(seq, len(list(again.events("a"))), again.verify("a"))
+            print(seq, len(list(again.events("a"))), again.verify("a").ok)
         anyio.run(fill)
     """
     said = in_small_world(code, tmp_path, "mount -t tmpfs -o size=512k,mode=700 none small")
     assert said[0].endswith("the disk is full; make room, then resume the run (SQLITE_FULL)")
     assert said[1] == "no error"  # the log was closed already: the journal has nothing left to tell
-    seq, there, broken = said[2].split()
+    seq, there, holds = said[2].split()
     assert int(seq) > 5
     assert int(seq) == int(there)
-    assert broken == "None"
+    assert holds == "True"
 
 
 def test_a_read_only_file_system_is_named(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_journal_on_a_read_only_file_system_is_read(tmp_path: Path) -> None:
         from foreplan.executor.engine import read_run
         from foreplan.policies.errors import JournalError
         with SqliteJournal("small/runs.sqlite3", reading=True) as journal:
-            print(journal.runs()[0].run, journal.verify("a"), read_run(journal, "a").state)
+            print(journal.runs()[0].run, journal.verify("a").ok, read_run(journal, "a").state)
         try:
             SqliteJournal("small/left.sqlite3", reading=True)
         except JournalError as error:
@@ -185,7 +185,7 @@ def test_a_journal_on_a_read_only_file_system_is_read(tmp_path: Path) -> None:
         print(*(main([*words, "--quiet", "--journal", "small/runs.sqlite3"]) for words in (["runs"], ["show", "a"])))
     """
     said = in_small_world(code, tmp_path, "mount --bind . small && mount -o remount,bind,ro small")
-    assert said[0] == "a None done"
+    assert said[0] == "a True done"
     assert said[1].endswith("copy the files to a folder that can be, and read them there")
     assert said[-1] == "0 0"
 
@@ -235,7 +235,7 @@ def test_a_write_that_fails_midway_is_undone(path: Path) -> None:
     )
     assert "the disk could not be read or written; check it and its free space (SQLITE_IOERR" in ran.stdout
     with SqliteJournal(path, existing=True) as journal:
-        assert journal.verify("a") is None
+        assert journal.verify("a").ok
         assert 1 <= len(list(journal.events("a"))) < 30
 
 
@@ -287,13 +287,13 @@ def test_a_record_that_was_changed_is_noticed(case: str, path: Path) -> None:
     with SqliteJournal(path) as journal:
         record(journal, "a", 6)
         record(journal, "b", 2)
-        assert journal.verify("a") is None
+        assert journal.verify("a").ok
     change(path, *statements.replace("WHERE seq", "WHERE run = 'a' AND seq").split(";"))
     with SqliteJournal(path) as journal:
         found = journal.verify("a")
-        assert found is not None
-        assert said in found
-        assert journal.verify("b") is None
+        assert not found.ok
+        assert said in found.problems[0]
+        assert journal.verify("b").ok
 
 
 def test_reading_stops_where_the_chain_breaks(path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_text_that_is_no_event_is_named(path: Path, body: str) -> None:
     with SqliteJournal(path) as journal:
         with pytest.raises(JournalError, match="event 1 of run 'a' cannot be read"):
             list(journal.events("a"))
-        assert "event 1 of run 'a' cannot be read" in str(journal.verify("a"))
+        assert "event 1 of run 'a' cannot be read" in str(journal.verify("a").problems)
 
 
 def test_damage_names_the_run_that_it_touches(path: Path) -> None:
@@ -371,7 +371,7 @@ def test_a_torn_log_file_loses_only_what_was_not_acknowledged(path: Path, tmp_pa
             (copy / name).write_bytes(data)
         with SqliteJournal(copy / "runs.sqlite3") as journal:
             runs = journal.runs()
-            assert all(journal.verify(line.run) is None for line in runs)
+            assert all(journal.verify(line.run).ok for line in runs)
             lengths.append(len(list(journal.events("a"))) if runs else 0)
     assert lengths[0] == 7
     assert lengths == sorted(lengths, reverse=True)

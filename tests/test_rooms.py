@@ -18,6 +18,7 @@ HOMES = {
     "cryptography": ("foreplan.policies.signing",),
     "jsonschema": ("foreplan.registry.schema",),
     "keyring": ("foreplan.registry.vaults",),
+    "opentelemetry": ("foreplan.executor.telemetry",),
     "networkx": ("foreplan.planner.graph",),
     "pydantic": ("foreplan",),
     "pydantic_core": ("foreplan.policies.secrets",),

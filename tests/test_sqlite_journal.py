@@ -122,7 +122,7 @@ def another_database(path: Path) -> Path:
 
 def a_newer_schema(path: Path) -> Path:
     SqliteJournal(path).close()
-    change(path, "UPDATE meta SET value = '3'")
+    change(path, "UPDATE meta SET value = '4' WHERE name = 'schema'")
     return path
 
 
@@ -147,7 +147,7 @@ def damaged(path: Path) -> Path:
         (an_empty_file, "is an empty file and no journal; remove it, or name another file"),
         (a_text, r"is no SQLite database; name another file \(SQLITE_NOTADB\)"),
         (another_database, "is the database of something else; name a file of its own"),
-        (a_newer_schema, "written by a newer foreplan .schema 3, this one reads 2.; upgrade foreplan"),
+        (a_newer_schema, "written by a newer foreplan .schema 4, this one reads 3.; upgrade foreplan"),
         (damaged, r"is damaged; keep a copy and restore it from a backup \(SQLITE_CORRUPT"),
     ],
 )
@@ -180,7 +180,7 @@ def test_what_is_opened_for_reading_is_not_changed(path: Path) -> None:
         record(journal, "a")
     with SqliteJournal(path, reading=True) as journal:
         assert [line.run for line in journal.runs()] == ["a"]
-        assert journal.verify("a") is None
+        assert journal.verify("a").ok
         for take in (journal.create, journal.reopen):
             with pytest.raises(JournalError, match="was opened for reading"):
                 take("a")
@@ -248,7 +248,7 @@ def test_events_follow_one_another(journal: SqliteJournal) -> None:
             log.append(settled(seq))
     log.append(settled(2))
     log.close()
-    assert journal.verify("a") is None
+    assert journal.verify("a").ok
 
 
 @pytest.mark.anyio
@@ -272,7 +272,7 @@ async def test_an_event_that_is_no_json_stops_its_own_run(journal: SqliteJournal
     again = journal.reopen("bad")
     again.append(settled(2))
     again.close()
-    assert [journal.verify(run) for run in ("good", "bad")] == [None, None]
+    assert [journal.verify(run).ok for run in ("good", "bad")] == [True, True]
 
 
 def test_what_waits_behind_a_failure_is_not_written(journal: SqliteJournal, path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_place_in_a_run_is_written_once(journal: SqliteJournal, path: Path) ->
     ledger.close()
     assert tail.failure.startswith("the events of run 'a' do not follow what the journal holds")
     assert other.failure == ""
-    assert [journal.verify(run) for run in ("a", "b")] == [None, None]
+    assert [journal.verify(run).ok for run in ("a", "b")] == [True, True]
 
 
 @pytest.mark.anyio
@@ -312,7 +312,7 @@ async def test_large_results_go_in_parts(journal: SqliteJournal) -> None:
         log.close()
     assert [len(event.value) for event in journal.events("r0")] == [700_000] * 5  # type: ignore[union-attr]
     assert sorted(line.events for line in journal.runs()) == [1] * 129 + [5]
-    assert all(journal.verify(line.run) is None for line in journal.runs())
+    assert all(journal.verify(line.run).ok for line in journal.runs())
 
 
 def test_the_list_of_runs_needs_no_events(journal: SqliteJournal, path: Path) -> None:
@@ -348,7 +348,7 @@ async def test_another_program_that_holds_the_file_is_named_as_the_reason(path: 
         again.append(settled(2))
         await again.durable()
         again.close()
-        assert journal.verify("a") is None
+        assert journal.verify("a").ok
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -426,7 +426,7 @@ async def test_an_owner_that_was_replaced_cannot_write(journal: SqliteJournal, p
         fresh.close()
         taken.close()
     assert [event.value for event in journal.events("a")] == [None, "new"]  # type: ignore[union-attr]
-    assert journal.verify("a") is None
+    assert journal.verify("a").ok
 
 
 # ---------------------------------------------------------------------------------------------- letting go
@@ -589,4 +589,4 @@ def test_a_forked_child_has_no_part_in_the_journal(path: Path) -> None:
             parent.stdin.flush()
             assert parent.wait() == -signal.SIGKILL
             journal.reopen("a").close()  # although the child lives on with copies of all that was open
-            assert journal.verify("a") is None
+            assert journal.verify("a").ok

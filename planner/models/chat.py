@@ -12,16 +12,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ...policies.errors import BadInput
 from ...policies.text import shorten
 from .messages import AIMessage, Message
 
-__all__ = ["ChatModel", "ask_model", "no_real_models"]
+__all__ = ["Around", "ChatModel", "around", "ask_model", "asked_under", "no_real_models"]
 
 _FORBIDDEN: ContextVar[bool] = ContextVar("foreplan_no_real_models", default=False)
 _VARIABLE = "FOREPLAN_NO_REAL_MODELS"
@@ -56,13 +56,41 @@ def no_real_models() -> Iterator[None]:
         _FORBIDDEN.reset(token)
 
 
+Around: TypeAlias = Callable[[object, Sequence[Message]], AbstractContextManager[Callable[[AIMessage], None]]]
+"""What stands around a question to a model: opened with the model and the messages, it is given the answer."""
+
+_AROUND: ContextVar[Around | None] = ContextVar("foreplan_around_models", default=None)
+
+
+@contextmanager
+def asked_under(watching: Around) -> Iterator[None]:
+    """While this is open, `watching` stands around each question that is asked in this task and those it starts."""
+    token = _AROUND.set(watching)
+    try:
+        yield
+    finally:
+        _AROUND.reset(token)
+
+
+def around(model: object, messages: Sequence[Message]) -> AbstractContextManager[Callable[[AIMessage], None]]:
+    """What stands around this question."""
+    watching = _AROUND.get()
+    return nullcontext(_unheard) if watching is None else watching(model, messages)
+
+
+def _unheard(answer: AIMessage) -> None:
+    """Nobody listens."""
+
+
 async def ask_model(model: ChatModel, messages: Sequence[Message], **options: Any) -> AIMessage:
     """The model's answer; options that are None are not passed. Raises `BadInput` where it gives no message."""
     refuse_if_forbidden(model)
     given = {name: value for name, value in options.items() if value is not None}
-    answer: object = await model.agenerate(messages, **given)
-    if not isinstance(answer, AIMessage) or not isinstance(answer.content, str):
-        raise BadInput(f"`agenerate` must give an AIMessage with text, not {shorten(repr(answer), 60)}")
+    with around(model, messages) as heard:
+        answer: object = await model.agenerate(messages, **given)
+        if not isinstance(answer, AIMessage) or not isinstance(answer.content, str):
+            raise BadInput(f"`agenerate` must give an AIMessage with text, not {shorten(repr(answer), 60)}")
+        heard(answer)
     return answer
 
 

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from .chat import ChatModel, refuse_if_forbidden
+from .chat import ChatModel, around, refuse_if_forbidden
 from .history import read_call
 from .messages import AIMessage, InvalidToolCall, Message, ToolCall, add_usage
 
@@ -86,11 +86,14 @@ async def ask_streaming(
     refuse_if_forbidden(model)
     whole = AIMessageChunk()
     given = {name: value for name, value in options.items() if value is not None}
-    async with aclosing(stream_of(model, messages, **given)) as stream:
-        async for chunk in stream:
-            heard(chunk)
-            whole = whole + chunk
-    return whole.message()
+    with around(model, messages) as answered:
+        async with aclosing(stream_of(model, messages, **given)) as stream:
+            async for chunk in stream:
+                heard(chunk)
+                whole = whole + chunk
+        answer = whole.message()
+        answered(answer)
+    return answer
 
 
 def _whole(message: AIMessage) -> AIMessageChunk:

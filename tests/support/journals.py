@@ -15,8 +15,16 @@ from support.events import calls, opening
 from foreplan.executor.events import Event
 from foreplan.executor.sqlite_journal import SqliteJournal, SqliteLog
 
-__all__ = ["CHILD", "change", "child", "record", "write"]
+__all__ = ["BEFORE_CHAINS", "CHILD", "change", "child", "record", "write"]
 
+BEFORE_CHAINS = (
+    "DROP TABLE chain",
+    "DROP TABLE personal",
+    "DROP TABLE spent",
+    "ALTER TABLE runs DROP COLUMN seal",
+    "DELETE FROM meta WHERE name <> 'schema'",
+)
+"""What makes the file one of version 2."""
 CHILD = Path(__file__).with_name("journal_child.py")
 
 

@@ -1,0 +1,125 @@
+"""`foreplan resume --watch`: one who looks after a journal and takes up what can go on, a line for each thing that happens.
+
+Ctrl-C and SIGTERM end it alike: what runs is paused, and left to the next who looks.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..executor.engine import Engine
+from ..executor.resuming import Progress
+from ..executor.run import Run
+from ..policies.errors import BadInput
+from ..policies.text import count
+from .commands import Setting, code_of, stored
+from .lines import plain
+from .screen import Code, Screen
+from .telling import fate
+from .waiting import wait_for
+
+__all__ = ["watch"]
+
+
+def watch(
+    screen: Screen, setting: Setting, *, one: bool, once: bool, partly: bool, paused: bool, every: float
+) -> Code:
+    """Take up what can go on, for ever; with `once`, until nothing more can. With --json, one document a line."""
+    if one:
+        raise BadInput(
+            "--watch takes up every run that can go on: leave out the run, and answer with `foreplan decide`"
+        )
+    teller = _Teller(screen)
+    with stored(setting.journal, key=setting.journal_key) as journal:
+        assert journal is not None
+        engine = Engine(**setting.loaded(), journal=journal)
+        options: dict[str, Any] = {"once": once, "partly": partly, "paused": paused, "every": every}
+        try:
+            with _ended_like_ctrl_c():
+                wait_for(lambda: engine.resume_all(**options, tell=teller.tell))
+        except KeyboardInterrupt:
+            teller.stopped()
+            return Code.INTERRUPTED
+    return teller.code
+
+
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM, by which services are ended, does what Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Teller:
+    """Says what becomes of each run, and keeps the worst of it for the exit code."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.code = Code.DONE
+        self._screen = screen
+        self._under_way: set[str] = set()
+
+    def tell(self, said: Progress) -> None:
+        """One line."""
+        if said.what == "taken_up":
+            self._under_way.add(said.run)
+            self._line(said.run, "taken up", {"what": "taken_up"})
+            return
+        self._under_way.discard(said.run)
+        if said.ended is not None:
+            self._ended(said.ended)
+        else:
+            self._worse(Code.NOT_APPROVED)
+            document = {"what": "refused", "message": said.why}
+            self._line(said.run, f"cannot go on here: {said.why}", document, important=True)
+
+    def stopped(self) -> None:
+        """It was ended from outside."""
+        left = sorted(self._under_way)
+        if self._screen.json:
+            self._write({"what": "stopped", "paused": left})
+        else:
+            self._screen.say(
+                f"stopped; {count(len(left), 'run has', 'runs have')} paused" if left else "stopped"
+            )
+
+    def _ended(self, run: Run) -> None:
+        self._worse(code_of(run))
+        document = {
+            "what": "ended",
+            "state": run.state,
+            "reason": run.reason,
+            "message": run.message,
+            "output": run.output,
+            "waiting": [asked.id for asked in run.waiting],
+        }
+        told = fate(run) if run.ok else f"{fate(run)}: {run.message}"
+        self._line(run.id, told, document, important=not run.ok)
+
+    def _worse(self, code: Code) -> None:
+        """Failed before waiting before done."""
+        if self.code != Code.FAILED and code != Code.DONE:
+            self.code = code
+
+    def _line(self, run: str, told: str, document: dict[str, Any], *, important: bool = False) -> None:
+        """One line as it is, also where it is long: what reads it may be a program."""
+        now = time.time()
+        if self._screen.json:
+            self._write({"run": run, "at": now, **document})
+        elif important or not self._screen.quiet:
+            at = time.strftime("%H:%M:%S", time.gmtime(now))
+            self._screen.write(f"{at}  {plain(run)}  {plain(told, 400)}\n")
+
+    def _write(self, document: dict[str, Any]) -> None:
+        self._screen.write(json.dumps(document) + "\n")
