@@ -772,7 +772,7 @@ def _replay(
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Run a run again on its record, with the tools, plan and rules of today.
+    """Run a run again on its record, with what holds today.
 
     No tool, model or person is asked. Exit code 0: every decision is the same; 1: some differ.
     """

@@ -340,7 +340,7 @@ def compared(
     rules = opened.policies if policies is None else policies
     used = tools_of(now_plan) if now_plan is not None else []
     known = registry.only(names=[n for n in dict.fromkeys([*opened.contracts, *used]) if n in registry])
-    contracts, before = {tool.name: tool.contract() for tool in known}, contracts_of(events)
+    contracts, before = {tool.name: tool.contract() for tool in known}, contracts_of(list(events))
     other = [name for name in before if contracts.get(name) != before[name]]
     changed = (
         *_plan_changes(accepted, now_plan),
