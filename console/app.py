@@ -310,6 +310,13 @@ Deadline = Annotated[
         help="When the run is wanted to end: it is told whether it did, and not stopped.",
     ),
 ]
+Accept = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes",
+        help="Go on although tools, rules or principal changed; the journal says who accepted what (see --by).",
+    ),
+]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
 Reads = Annotated[
     bool, typer.Option("--reads", help="Really call tools that only read and have no stand-in.")
@@ -548,6 +555,7 @@ def _resume(
     planner: Planner = None,
     model: Model = None,
     full: Full = False,
+    accept_changes: Accept = False,
     policies: PolicyFile = None,
     principal: Who = None,
     permission: Permission = _MANY,
@@ -574,7 +582,12 @@ def _resume(
             ),
         )
     else:
-        _do(screen, lambda s: commands.resume(s, setting, run, decide, by=by, reason=reason, full=full))
+        _do(
+            screen,
+            lambda s: commands.resume(
+                s, setting, run, decide, by=by, reason=reason, full=full, accept_changes=accept_changes
+            ),
+        )
 
 
 @app.command("approvals")

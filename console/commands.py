@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -523,6 +524,7 @@ def resume(
     by: str | None,
     reason: str,
     full: bool,
+    accept_changes: bool = False,
 ) -> Code:
     """Take up a run that was interrupted or waits."""
     if run_id is None:
@@ -539,7 +541,9 @@ def resume(
         loaded = setting.loaded()
         desk = _desk(screen, view, by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
-        return _driven(screen, setting, view, lambda: engine.resume(run_id, decisions=answers), full=full)
+        who = (by or login_name()) if accept_changes else ""
+        go_on = partial(engine.resume, run_id, decisions=answers, accept_changes=who)
+        return _driven(screen, setting, view, go_on, full=full)
 
 
 def cancel(screen: Screen, journal: str | None, run_id: str, key: str | None = None) -> Code:

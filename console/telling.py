@@ -536,7 +536,9 @@ def _told_of_plans(event: Event) -> str:
         case e.RunPaused():
             return event.reason
         case e.RunResumed():
-            return f"for {event.principal.id}"
+            said = event.accepted or {"by": "", "changes": []}
+            changes = f"; {said['by']} accepted: {'; '.join(said['changes'])}" if said["by"] else ""
+            return f"for {event.principal.id}{changes}"
         case e.RunClosed():
             return f"{event.state}{f' ({event.reason})' if event.reason else ''}: {event.message}"
         case _:

@@ -151,16 +151,21 @@ def bound_text(budget: Budget, bound: str) -> str:
 
 def open_account(state: State, event: e.RunOpened) -> None:
     """A run begins: what bounds it, and what planning it has used."""
-    budget = state.policies.budget
     state.opened_at = event.at
-    state.bounded = budget != Budget()
-    state.called = dict.fromkeys(budget.tools, 0)
-    state.unheld = Budget(model_calls=0) if budget.model_calls is not None else Budget()
+    rebind(state)
     spent = event.spent or {}
     state.tool_calls += _whole(spent, "tool_calls") or 0
     state.model_calls += _whole(spent, "model_calls") or 0
     state.tokens += _whole(spent, "tokens") or 0
     state.cost = exact(_number_in(spent, "cost") or 0)
+
+
+def rebind(state: State) -> None:
+    """These bounds hold from here on. What was counted so far counts; a tool that had no bound of its own begins at 0."""
+    budget = state.policies.budget
+    state.bounded = budget != Budget()
+    state.called = {name: state.called.get(name, 0) for name in budget.tools}
+    state.unheld = Budget(model_calls=0) if budget.model_calls is not None else Budget()
 
 
 def affordable(state: State, tool: Tool, path: Path) -> bool:

@@ -277,7 +277,8 @@ class RunPaused(NamedTuple):
 
 class RunResumed(NamedTuple):
     """A process takes the run up again. `seconds`: of a sub-plan, what its caller has left of its time; `trace` as in
-    `RunOpened`."""
+    `RunOpened`. `accepted`: the `changes` to what it was opened with that somebody (`by`) accepts, with the `contracts`
+    and `policies` that hold from here on."""
 
     seq: int
     at: float
@@ -285,6 +286,7 @@ class RunResumed(NamedTuple):
     principal: Principal
     seconds: float | None = None
     trace: str = ""
+    accepted: dict[str, Any] | None = None
 
 
 class RunClosed(NamedTuple):

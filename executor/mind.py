@@ -20,10 +20,11 @@ from typing import Any
 from ..planner.bounds import rules_of
 from ..planner.models.messages import HumanMessage
 from ..policies.expressions import EvaluationError
+from ..policies.policies import Policies
 from ..policies.text import count
 from ..registry.values import copy_plain
 from . import events as e
-from .budget import bound_seconds, bound_text, open_account, used
+from .budget import bound_seconds, bound_text, open_account, rebind, used
 from .calls import (
     admitted,
     call_consulted,
@@ -50,7 +51,7 @@ from .rounds import begin_dialogue, heard, hooked, model_asked_again, next_round
 from .state import Command, Consult, Dialogue, Frame, Node, StaleState, State, Write
 from .steps import begin, enter_ready, give, take_back
 
-__all__ = ["advance", "outstanding", "replay"]
+__all__ = ["advance", "go_by", "outstanding", "replay"]
 
 _FAILED, _BLOCKED = Outcome.FAILED, Outcome.BLOCKED
 _TOLD = 5
@@ -112,6 +113,13 @@ def _opened(state: State, event: e.RunOpened) -> None:
         begin_dialogue(state, event.agent)
         return
     state.open["plan"] = Write(e.PlanAccepted, ())  # the engine holds the plan; it writes this itself
+
+
+def go_by(state: State, policies: Policies) -> None:
+    """Other rules hold from here on; what is used up stays used up."""
+    state.policies = policies
+    state.paced = _paced(state)
+    rebind(state)
 
 
 def _paced(state: State) -> frozenset[str]:
@@ -327,6 +335,8 @@ def _resumed(state: State, event: e.RunResumed) -> None:
     state.waiting = False
     state.principal = event.principal
     state.denied.clear()
+    if event.accepted is not None and event.accepted.get("policies") is not None:
+        go_by(state, Policies.model_validate(event.accepted["policies"]))
     state.trace = event.trace
     if event.seconds is not None:
         bound_seconds(state, event.seconds)

@@ -490,6 +490,11 @@ def _fields(whose: str, old: Mapping[str, Json], new: Mapping[str, Json], prefix
             yield f"{whose} changed: {prefix}{name} was {_shown(before)}, is {_shown(after)}"
 
 
+def changed_rules(old: Policies, new: Policies) -> list[str]:
+    """What differs between two sets of rules, a sentence each."""
+    return list(_fields("the policy", old.model_dump(mode="json"), new.model_dump(mode="json")))
+
+
 def _shown(value: Json) -> str:
     return (
         "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -368,7 +369,8 @@ def test_a_cut_at_any_event_of_groups_repeats_and_undo_leads_to_the_same_end() -
             return end
 
         end = run_virtual("asyncio", main)
-        assert (end.state, end.message) == (expected.state, expected.message), cut
+        said = re.sub(r" after \d+ of at most \d+ attempts", "", end.message)  # a lost attempt is one, too
+        assert (end.state, said) == (expected.state, expected.message), cut
         assert {id: s.value for id, s in end.steps.items()} == {
             id: s.value for id, s in expected.steps.items()
         }, cut
