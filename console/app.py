@@ -195,6 +195,16 @@ JournalFile = Annotated[str, typer.Argument(metavar="JOURNAL", help="The file th
 OneRun = Annotated[
     str | None, typer.Argument(metavar="[RUN]", help="The id of one run, or `last`; all of them without.")
 ]
+ExportFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="What `foreplan export` wrote, or - for standard input.")
+]
+OlderThan = Annotated[
+    str,
+    typer.Option(
+        "--older-than", metavar="TIME", help="How long ago they closed: 90d, 24h.", show_default=False
+    ),
+]
+KeepFailed = Annotated[bool, typer.Option("--keep-failed", help="Delete only runs that are done.")]
 VerifyKey = Annotated[
     str | None,
     typer.Option(
@@ -862,6 +872,79 @@ def _verify(
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: audit.verify(s, journal, run, key, last),
+    )
+
+
+@app.command("export")
+def _export(
+    journal: JournalFile,
+    run: OneRun = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Write a journal, or a run of it, as JSON Lines.
+
+    Nothing is lost: `foreplan import` makes of it what it was. With --json the lines are a list in one document.
+    """
+    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: audit.export(s, journal, run))
+
+
+@app.command("import")
+def _import(
+    journal: JournalFile,
+    file: ExportFile,
+    journal_key: JournalKey = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Take runs into a journal that were exported.
+
+    All of them or none; what does not verify is not taken in.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.import_(s, journal, file, journal_key),
+    )
+
+
+@app.command("prune")
+def _prune(
+    journal: JournalFile,
+    older_than: OlderThan,
+    keep_failed: KeepFailed = False,
+    journal_key: JournalKey = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Delete the records of runs that closed long ago.
+
+    That they were there stays provable.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.prune(s, journal, older_than, keep_failed, journal_key),
+    )
+
+
+@app.command("forget")
+def _forget(
+    journal: JournalFile,
+    run: RunId,
+    journal_key: JournalKey = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Delete the personal values of a closed run.
+
+    The record still verifies.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.forget(s, journal, run, journal_key),
     )
 
 
