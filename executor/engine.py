@@ -69,8 +69,10 @@ from .blocking import DRIVING, block, cause_of
 from .budget import Used, seconds_left
 from .changes import accepted_by, contracts_of, terms_of
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
+from .comparing import Comparison, compared
 from .early import Early
 from .events import ASIDE, Event, Outcome
+from .forking import fork_id, forked, plan_of
 from .handed_in import check_deadline, check_host, check_names, journal_of, verifiers_of
 from .hands import Hands, Result
 from .journal import Journal, Log, RunLine
@@ -297,6 +299,17 @@ class Engine(Planning):
         A step's failure is in the `Run`; raised is what keeps it from starting: `CheckFailed`, `BadInput` (inputs),
         `NotApproved`, `JournalError`. Cancelled from outside, the run pauses and can be resumed.
         """
+        return await self._run(plan, inputs, approval, run_id, deadline)
+
+    async def _run(
+        self,
+        plan: Plan,
+        inputs: Mapping[str, Any] | None,
+        approval: Approval | None,
+        run_id: str | None,
+        deadline: float | None = None,
+        forked: dict[str, Any] | None = None,
+    ) -> Run:
         self._checked(plan)
         check_deadline(deadline)
         settled = settle_inputs(plan, inputs)
@@ -313,7 +326,7 @@ class Engine(Planning):
             state.policies = self.policies
             runtime = self._runtime(state, log)
             opening = self._opening(runtime, plan, settled, approval, log.run, shown)
-            runtime.write(opening._replace(deadline=deadline))
+            runtime.write(opening._replace(deadline=deadline, forked=forked))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
@@ -494,6 +507,58 @@ class Engine(Planning):
         """What the runs of the journal wait for people to say, the oldest run first; replays none of them."""
         return list(questions_in(self.journal))
 
+    def replay(
+        self,
+        run_id: str,
+        *,
+        plan: Plan | None = None,
+        tools: Registry | Iterable[Tool] | None = None,
+        policies: Policies | None = None,
+    ) -> Comparison:
+        """Run a recorded run again on its record: no tool, model, person or hook is asked, every decision is compared.
+
+        `plan`, `tools` (default: those of this engine; their contracts count, their code is not called) and `policies`
+        may differ from those of the run. Raises `UnknownRun`, and `BadInput` where there is nothing to run again.
+        """
+        expect(str, run_id, "the id of a run")
+        registry = self.registry if tools is None else Registry.of(tools)
+        events = list(self.journal.events(run_id))
+        return compared(events, registry, plan=plan, policies=policies, check=self._would_check)
+
+    def _would_check(self, plan: Plan, registry: Registry, policies: Policies, principal: Principal) -> None:
+        """Raises `CheckFailed` where an engine with these tools and rules would not run the plan."""
+        other = copy.copy(self)
+        other.registry, other.policies, other.principal, other._passed = registry, policies, principal, None
+        other._checked(plan)
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        from_step: str,
+        plan: Plan | None = None,
+        approval: Approval | None = None,
+    ) -> Run:
+        """A new run that takes over what the run had settled before `from_step`, and goes on from there.
+
+        With the plan as it stood, or another: a step that is the same in both, settled, and does not depend on
+        `from_step` or on a changed step is not run again. A call that acted in the run is asked about before it is made
+        again. Raises what `run` raises, `UnknownRun`, and `BadInput` where there is no such step.
+        """
+        expect(str, run_id, "the id of a run")
+        origin = _recorded(self.journal, run_id)
+        if origin.program is None or origin.root is None:
+            raise BadInput(f"run {run_id!r} has no plan, so there is no step to fork from")
+        if origin.principal.id != self.principal.id:
+            acts_for = f"it acts for {origin.principal.id!r}, not for {self.principal.id!r}"
+            raise NotApproved(f"run {run_id!r} cannot be forked here: {acts_for}", differences=[acts_for])
+        going_on = plan_of(origin.plan, origin.superseded) if plan is None else plan
+        self._checked(going_on)
+        taken = forked(origin, going_on, from_step, self.registry)
+        return await self._run(
+            going_on, origin.inputs, approval, fork_id(run_id, secrets.token_hex(4)), forked=taken
+        )
+
     def cancel(self, run_id: str) -> None:
         """End a run for good: a live one's calls are cancelled; one that waits is closed. Raises `UnknownRun`."""
         expect(str, run_id, "the id of a run")
@@ -550,10 +615,10 @@ class Engine(Planning):
         other._host = self._host._replace(watch=both, chunk=chunk)
         return other
 
-    def show(self, run_id: str) -> Run:
-        """A run as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
+    def show(self, run_id: str, *, at: int | None = None) -> Run:
+        """A run as its journal tells it, or as it stood after event `at`; needs none of its tools. Raises `UnknownRun`."""
         expect(str, run_id, "the id of a run")
-        return read_run(self.journal, run_id)
+        return read_run(self.journal, run_id, at=at)
 
     def events(
         self,
@@ -632,6 +697,12 @@ class Engine(Planning):
         """`resume` for programs without an event loop."""
         resume = partial(self.resume, run_id, decisions=decisions, accept_changes=accept_changes)
         return block(resume, "resume")
+
+    def fork_blocking(
+        self, run_id: str, *, from_step: str, plan: Plan | None = None, approval: Approval | None = None
+    ) -> Run:
+        """`fork` for programs without an event loop."""
+        return block(partial(self.fork, run_id, from_step=from_step, plan=plan, approval=approval), "fork")
 
     def decide_blocking(
         self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
@@ -890,10 +961,11 @@ def _form_of(plan: Plan) -> dict[str, Any] | None:
     return {"type": "object", "properties": {key: {} for key in output}, "required": sorted(output)}
 
 
-def read_run(journal: Journal, run_id: str) -> Run:
-    """A run as its journal tells it, with the contracts that were recorded in place of the tools."""
-    state = _recorded(journal, run_id)
-    state.waiting = state.waiting or not journal.driven(run_id)  # after a kill the journal does not say so
+def read_run(journal: Journal, run_id: str, *, at: int | None = None) -> Run:
+    """A run as its journal tells it, or as it stood after event `at`, by the contracts that were recorded."""
+    state = _recorded(journal, run_id, at)
+    if at is None:  # after a kill the journal does not say that the run waits
+        state.waiting = state.waiting or not journal.driven(run_id)
     return run_of(state)
 
 
@@ -909,8 +981,12 @@ def _is_closed(run_id: str, closed: e.RunClosed) -> BadInput:
     return BadInput(f"run {run_id!r} is closed ({closed.state}): {closed.message}")
 
 
-def _recorded(journal: Journal, run_id: str) -> State:
+def _recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
     events = list(journal.events(run_id))
+    if at is not None:
+        if not (isinstance(at, int) and 1 <= at <= len(events)):
+            raise BadInput(f"run {run_id!r} has the events 1 to {len(events)}, and none {at!r}")
+        events = events[:at]
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
     missing = _without_contract(events)
