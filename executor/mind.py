@@ -120,10 +120,20 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.hooks = frozenset(event.hooks)
     open_account(state, event)
     state.fallback = event.fallback
+    if event.forked is not None:
+        _forked(state, event.forked)
     if event.agent is not None:
         begin_dialogue(state, event.agent)
         return
     state.open["plan"] = Write(e.PlanAccepted, ())  # the engine holds the plan; it writes this itself
+
+
+def _forked(state: State, fork: dict[str, Any]) -> None:
+    """Another run has settled some steps, and made some calls that are not to be made again."""
+    state.forked_from = fork["run"]
+    state.taken = fork["taken"]
+    for act in fork["acted"]:
+        state.acted.setdefault((act["tool"], act["digest"]), {})[tuple(act["path"])] = act["args"]
 
 
 def go_by(state: State, policies: Policies) -> None:

@@ -21,7 +21,7 @@ from .personal import Personal, put_back
 
 __all__ = ["Record", "as_written", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
 
-_MAY_BE_LARGE = ("value", "output", "args")
+_MAY_BE_LARGE = ("value", "output", "args", "forked")
 """Fields that hold what tools gave."""
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from ..planner.models.chat import asked_under
 from ..planner.models.messages import AIMessage, Message
@@ -82,7 +82,7 @@ class Telemetry:
         self.content = content
         self._clock = clock
         self._tracer = trace.get_tracer("foreplan", tracer_provider=tracer_provider)
-        self._runs: dict[State, _Told] = {}
+        self._runs: WeakKeyDictionary[State, _Told] = WeakKeyDictionary()
         self._limiters: WeakSet[Limiter] = WeakSet()
         self._journals: WeakSet[Journal] = WeakSet()
         self._make_instruments(metrics.get_meter("foreplan", meter_provider=meter_provider))

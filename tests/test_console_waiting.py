@@ -114,26 +114,26 @@ def test_the_last_answer_can_go_on_at_once(shell: Shell) -> None:
     assert (said.code, said.document["output"]) == (0, "r7")
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["decide", "last", "payments[0]:cal:0", "approve"], "did you mean 'payments[0]:call:0'"),
-        (["decide", "last", "payments[0]:call:0", "aprove"], "approve, reject, edit"),
-        (["decide", "last", "payments[0]:call:0", "edit", "--value", "{to: x}"], "is no JSON"),
-        (["decide", "last", "payments[0]:call:0", "edit", "--value", '{"to": "x"}'], "an edit is written"),
-        (["edit", "last", "payments[0]:call:0", '{"too": "x"}'], "/too: is not known here"),
-        (["edit", "last", "payments[9]:call:0", '{"to": "x"}'], "did you mean"),
-        (["edit", "last", "payments[0]:call:0", '["x"]'], "an object of what changes"),
-        (["reject", "lst", "payments[0]:call:0"], "no run 'lst'"),
-        (["resume", *TOOLS], "say which run goes on"),
-        (["resume", "last", "--watch", *TOOLS], "leave out the run"),
-    ],
-)
-def test_what_cannot_be_meant_is_a_sentence(shell: Shell, words: list[str], says: str) -> None:
+MISTAKES: list[tuple[list[str], str]] = [
+    (["decide", "last", "payments[0]:cal:0", "approve"], "did you mean 'payments[0]:call:0'"),
+    (["decide", "last", "payments[0]:call:0", "aprove"], "approve, reject, edit"),
+    (["decide", "last", "payments[0]:call:0", "edit", "--value", "{to: x}"], "is no JSON"),
+    (["decide", "last", "payments[0]:call:0", "edit", "--value", '{"to": "x"}'], "an edit is written"),
+    (["edit", "last", "payments[0]:call:0", '{"too": "x"}'], "/too: is not known here"),
+    (["edit", "last", "payments[9]:call:0", '{"to": "x"}'], "did you mean"),
+    (["edit", "last", "payments[0]:call:0", '["x"]'], "an object of what changes"),
+    (["reject", "lst", "payments[0]:call:0"], "no run 'lst'"),
+    (["resume", *TOOLS], "say which run goes on"),
+    (["resume", "last", "--watch", *TOOLS], "leave out the run"),
+]
+
+
+def test_what_cannot_be_meant_is_a_sentence(shell: Shell) -> None:
     """Exit code 2, what is wrong and the next move; the questions stay open."""
     pays(shell)
-    said = shell.here(*words, *(["--by", "eve"] if words[0] != "resume" else []))
-    assert (said.code, says in said.err, "Traceback" in said.err) == (2, True, False)
+    for words, says in MISTAKES:
+        said = shell.here(*words, *(["--by", "eve"] if words[0] != "resume" else []))
+        assert (said.code, says in said.err, "Traceback" in said.err) == (2, True, False), said.err
     assert len(shell.here("approvals", "--json").document["questions"]) == 2
 
 
@@ -165,6 +165,19 @@ def test_watch_tells_programs_one_document_a_line(shell: Shell) -> None:
     [told] = [json.loads(line) for line in said.out.splitlines()]
     assert (said.code, told["run"], told["what"]) == (3, run, "refused")
     assert "not for 'ann'" in told["message"]
+
+
+def test_ctrl_c_pauses_what_runs_and_leaves_it_to_the_next(shell: Shell) -> None:
+    """It says so and ends with 130; what a person interrupted before is taken up only with `--paused`."""
+    run = ("run", "stops.yaml", *TOOLS)
+    assert shell.here(*run).code == 130
+    Path("stopped").unlink()
+    watch = ("resume", "--watch", "--once", *TOOLS)
+    assert shell.here(*watch).out == ""
+    stopped = shell.here(*watch, "--paused")
+    assert (stopped.code, "stopped; 1 run has paused" in stopped.err) == (130, True)
+    ended = shell.here(*watch)
+    assert (ended.code, ended.out.split()[-1]) == (0, "done")
 
 
 def test_processes_that_watch_one_journal_do_not_fight(shell: Shell) -> None:

@@ -21,7 +21,7 @@ from foreplan import (
     ask,
     tool,
 )
-from foreplan.executor.events import DecisionMade, Event, RunPaused, RunResumed
+from foreplan.executor.events import DecisionMade, Event, RunOpened, RunPaused, RunResumed
 from foreplan.executor.journal import Journal
 from foreplan.executor.questions import questions_in
 from foreplan.executor.resuming import Progress
@@ -337,6 +337,27 @@ async def test_the_list_is_the_same_as_replaying_every_run() -> None:
     slow = [(run.run, asked.id) for run in reversed(here.runs()) for asked in here.show(run.run).waiting]
     assert [(q.run, q.id) for q in questions_in(journal)] == slow
     assert len(slow) == 1 + 1 + 3 + 3
+
+
+def test_five_hundred_waiting_runs_are_listed_at_no_cost(tmp_path: Path) -> None:
+    """One run is held at a time: far below 20 MiB above what an open journal takes."""
+    import tracemalloc
+
+    made = MemoryJournal()
+    run = engine(made).run_blocking(each("ada", "bob"))
+    opened, *rest = made.events(run.id)
+    assert isinstance(opened, RunOpened)
+    with SqliteJournal(tmp_path / "runs.db") as journal:
+        for n in range(500):
+            log = journal.create(f"run-{n}")
+            for event in (opened._replace(run=log.run), *rest):
+                log.append(event)
+            log.close()
+        tracemalloc.start()
+        listed = sum(1 for _ in questions_in(journal))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert (listed, peak < 4 << 20) == (1000, True), peak
 
 
 async def test_a_killed_run_can_be_answered_too() -> None:
