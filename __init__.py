@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
+    from .planner.models.anthropic_model import AnthropicModel
     from .planner.models.budgeted import Budgeted
     from .planner.models.extract import extract_with
     from .planner.models.fallback import Fallback
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AIMessage",
+    "AnthropicModel",
     "Approval",
     "Breaker",
     "Budget",
@@ -137,6 +139,7 @@ _HOMES = {
     "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
+    "planner.models.anthropic_model": ("AnthropicModel",),
     "planner.models.budgeted": ("Budgeted",),
     "planner.models.extract": ("extract_with",),
     "planner.models.fallback": ("Fallback",),

@@ -276,6 +276,12 @@ async def test_a_client_of_yours_is_used_and_left_open() -> None:
             assert client.max_retries == 2
 
 
+async def test_an_option_that_the_package_does_not_know_is_refused() -> None:
+    """With the nearest that it knows, before anything is sent."""
+    with service() as there, pytest.raises(BadInput, match="did you mean 'temperature'"):
+        await model_at(there, temprature=0).agenerate(ASK)
+
+
 # --- the Responses API
 
 

@@ -14,6 +14,7 @@ MODULES = modules()
 IMPORTS = [found for name, path in MODULES.items() for found in imports_of(name, path)]
 
 HOMES = {
+    "anthropic": ("foreplan.planner.models.anthropic_model",),
     "anyio": ("foreplan.executor", "foreplan.registry.processes", "foreplan.planner.models.retrying"),
     "cryptography": ("foreplan.policies.signing",),
     "httpx2": ("foreplan.planner.models.telling",),

@@ -22,7 +22,7 @@ from .messages import AIMessage, Message
 from .openai_chat import chat_body, hear_chat
 from .openai_responses import hear_response, read_response, responses_body
 from .sse import heard_parts
-from .telling import Names, Telling, needs, shown_key, trusted, whole_answer
+from .telling import Names, Telling, allowed, key_for, needs, trusted, whole_answer
 
 __all__ = ["OpenAIModel"]
 
@@ -75,7 +75,9 @@ class OpenAIModel:
         telling = Telling(Names(tools), whole=True)
         body = self._body(telling.names, messages, tools, response_format, config)
         async with self._open() as client:
-            document = whole_answer((await self._api(client).with_raw_response.create(**body)).http_response)
+            api = self._api(client)
+            asked = await api.with_raw_response.create(**allowed(api.create, body))
+            document = whole_answer(asked.http_response)
         read = hear_chat if self.api == "chat" else read_response
         heard = read(telling, document)
         return (heard + telling.end()).message()
@@ -96,7 +98,9 @@ class OpenAIModel:
         body = self._body(telling.names, messages, tools, response_format, config)
         async with (
             self._open() as client,
-            self._api(client).with_streaming_response.create(**body) as answer,
+            self._api(client).with_streaming_response.create(
+                **allowed(self._api(client).create, body)
+            ) as answer,
             aclosing(heard_parts(answer.http_response.aiter_lines(), partial(hear, telling))) as parts,
         ):
             async for part in parts:
@@ -129,10 +133,15 @@ class OpenAIModel:
     def _client(self) -> Any:
         openai = _sdk()
         url, key = self._settings
-        key = shown_key(key) or ("none" if url is not None and not _is_openai(url) else None)
         web = openai.DefaultAsyncHttpxClient(verify=trusted(), timeout=None)
         try:
-            return openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, timeout=None, http_client=web)
+            return openai.AsyncOpenAI(
+                api_key=key_for(key, url, "openai.com"),
+                base_url=url,
+                max_retries=0,
+                timeout=None,
+                http_client=web,
+            )
         except openai.OpenAIError as error:
             raise BadInput(f"OpenAI cannot be asked: {error}") from None
 
@@ -146,10 +155,3 @@ def _sdk() -> Any:
     except ModuleNotFoundError:
         raise needs("openai", "openai") from None
     return openai
-
-
-def _is_openai(url: str) -> bool:
-    from urllib.parse import urlsplit
-
-    host = urlsplit(url).hostname or ""
-    return host == "openai.com" or host.endswith(".openai.com")

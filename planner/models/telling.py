@@ -19,20 +19,21 @@ from ...policies.causes import by_status
 from ...policies.errors import BadInput
 from ...policies.failures import Happened, Kind, ToolFailure
 from ...policies.secrets import Secret
-from ...policies.text import shorten
+from ...policies.text import did_you_mean, shorten
 from .chunks import AIMessageChunk, ToolCallChunk
 from .messages import AIMessage, InvalidToolCall
 
 __all__ = [
     "Names",
     "Telling",
+    "allowed",
     "broken",
     "calls_in",
     "counts",
     "cut_off",
+    "key_for",
     "needs",
     "said_error",
-    "shown_key",
     "trusted",
     "whole_answer",
 ]
@@ -236,9 +237,30 @@ def needs(package: str, extra: str) -> BadInput:
     return BadInput(f"this model needs the package {package!r}: pip install 'foreplan[{extra}]'")
 
 
-def shown_key(key: str | Secret | None) -> str | None:
-    """The text of a key, for the one place that needs it."""
-    return key.reveal() if isinstance(key, Secret) else key
+def allowed(create: Any, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body, if the SDK's method takes all of it. Raises `BadInput` for an option that it does not know."""
+    import inspect
+
+    known = inspect.signature(create).parameters
+    unknown = next((name for name in body if name not in known), None)
+    if unknown is not None:
+        raise BadInput(
+            f"the package of the service knows no option {unknown!r}{did_you_mean(unknown, known)}; "
+            "what only the service knows goes into extra_body={…}"
+        )
+    return body
+
+
+def key_for(key: str | Secret | None, url: str | None, home: str) -> str | None:
+    """The key to send: None lets the SDK look in the environment, whose key goes to nobody but `home`."""
+    if key is not None:
+        return key.reveal() if isinstance(key, Secret) else key
+    if url is None:
+        return None
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url).hostname or ""
+    return None if host == home or host.endswith(f".{home}") else "none"
 
 
 @cache
