@@ -18,9 +18,10 @@ from rich.text import Text
 
 from ..executor.changes import contracts_of
 from ..executor.children import parent_of
-from ..executor.engine import Engine, read_run
+from ..executor.engine import Engine
 from ..executor.events import DecisionAsked, Event, encode
 from ..executor.forking import forked_of, plan_of
+from ..executor.recorded import read_run
 from ..executor.run import Run
 from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal

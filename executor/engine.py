@@ -16,8 +16,8 @@ import inspect
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,10 @@ import anyio
 from ..planner.approvals import (
     Approval,
     Scope,
-    approval_needed,
     bind,
-    calls_of,
-    differences,
     sign,
     tools_of,
-    unproven,
 )
-from ..planner.bounds import rules_of
-from ..planner.findings import CheckFailed
 from ..planner.inputs import settle_inputs
 from ..planner.models.chunks import AIMessageChunk
 from ..planner.models.history import Messages, spoken
@@ -47,10 +41,8 @@ from ..planner.react import React
 from ..planner.subplans import Subplan
 from ..policies.errors import (
     BadInput,
-    ForeplanError,
     JournalError,
     NotApproved,
-    UnknownRun,
     expect,
 )
 from ..policies.permissions import ANYONE, Principal
@@ -63,41 +55,41 @@ from ..registry.tools import Tool
 from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
-from .admission import interrupted
 from .authorize import Authorize
-from .blocking import DRIVING, block, cause_of
+from .blocking import block, cause_of
 from .budget import Used, seconds_left
-from .changes import accepted_by, contracts_of, terms_of
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .comparing import Comparison, compared
+from .driving import Driving, answers_in, expect_inside, held
 from .early import Early
-from .events import ASIDE, Event, Outcome
+from .events import ASIDE, Event
 from .forking import fork_id, forked, plan_of
 from .handed_in import check_deadline, check_host, check_names, journal_of, verifiers_of
 from .hands import Hands, Result
 from .journal import Journal, Log, RunLine
 from .limits import Limiter
-from .mind import go_by, outstanding, replay
-from .planning import Planning, asks_models, model_calls_of
+from .mind import replay
+from .planning import asks_models
 from .questions import Question, questions_in
+from .recorded import events_so_far, is_closed, read_run, recorded
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
 from .resuming import Pick, Resuming, Tell
 from .run import Run, run_of
-from .runtime import Answer, Decide, Hook, Host, Runtime, answer_to, decision_made
+from .runtime import Answer, Decide, Hook, Host, Runtime, decision_made
 from .safe import Safe
 from .shelf import Shelf
-from .state import Call, Perform, State
+from .state import Call, State
 from .stream import EventStream
 from .telling import Listen
 from .watching import Observer, Watcher
 
-__all__ = ["Engine", "read_run"]
+__all__ = ["Engine"]
 
 _LOOK = 0.05
 """Seconds between two looks whether a run is let go of."""
 
 
-class Engine(Planning):
+class Engine(Driving):
     """Tools, a planner, rules and a journal, put together.
 
     `journal` is a `Journal` or the path of an SQLite file; without one, runs live in memory. `principal` is on whose
@@ -320,7 +312,7 @@ class Engine(Planning):
         log = self.journal.create(
             run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
         )
-        with _held(log):
+        with held(log):
             known = self._known(shown, tools_of(plan)) if asks_models(self._host.planner) else self.registry
             state = State(known)
             state.policies = self.policies
@@ -379,7 +371,7 @@ class Engine(Planning):
         spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)
         log = self.journal.create(run_id or _new_id(self._host.clock()))
-        with _held(log):
+        with held(log):
             state = State(self._known(shown, ()))
             runtime = self._runtime(state, log)
             opening = self._opening(runtime, None, {}, None, log.run, shown)
@@ -404,12 +396,12 @@ class Engine(Planning):
         expect(str, accept_changes, "who accepts the changes")
         await self._learn()
         log = self.journal.reopen(run_id)
-        with _held(log):
+        with held(log):
             events = list(self.journal.events(run_id))
             state, accepted = self._restore(run_id, events, accept_changes)
             self._recall(state, events)
             runtime = self._runtime(state, log)
-            answers = _answers(state, decisions or {}, self.principal)
+            answers = answers_in(state, decisions or {}, self.principal)
             self._expect_in_time(state, answers)
             return await self._drive(runtime, self._taken_up(runtime, answers, accepted=accepted))
 
@@ -426,19 +418,19 @@ class Engine(Planning):
         expect(str, run_id, "the id of a run")
         await self._learn()
         log = await self._reopened(run_id, patience)
-        with _held(log):
-            state = _recorded(self.journal, run_id)
+        with held(log):
+            state = recorded(self.journal, run_id)
             if state.closed is not None:
-                raise _is_closed(run_id, state.closed)
+                raise is_closed(run_id, state.closed)
             if state.parent:
                 raise BadInput(
                     f"run {run_id!r} is part of run {state.parent!r}, which asks for it: answer there"
                 )
             who = self.principal if self.principal.id == state.principal.id else state.principal
-            answers = _answers(state, decisions, who)
+            answers = answers_in(state, decisions, who)
             self._expect_in_time(state, answers)
             for id_, answer in answers.items():
-                _expect_inside(self.journal, state.decisions[id_], answer, who)
+                expect_inside(self.journal, state.decisions[id_], answer, who)
             runtime = self._runtime(state, log)
             if not state.waiting:  # its process was killed: it has waited since its last event
                 seq, _, dice = runtime.stamp()
@@ -546,7 +538,7 @@ class Engine(Planning):
         again. Raises what `run` raises, `UnknownRun`, and `BadInput` where there is no such step.
         """
         expect(str, run_id, "the id of a run")
-        origin = _recorded(self.journal, run_id)
+        origin = recorded(self.journal, run_id)
         if origin.program is None or origin.root is None:
             raise BadInput(f"run {run_id!r} has no plan, so there is no step to fork from")
         if origin.principal.id != self.principal.id:
@@ -577,10 +569,10 @@ class Engine(Planning):
     def _close(self, run_id: str) -> None:
         """Close a run that nobody drives."""
         log = self.journal.reopen(run_id)
-        with _held(log):
-            state = _recorded(self.journal, run_id)
+        with held(log):
+            state = recorded(self.journal, run_id)
             if state.closed is not None:
-                raise _is_closed(run_id, state.closed)
+                raise is_closed(run_id, state.closed)
             runtime = self._runtime(state, log)
             runtime.write(
                 e.RunClosed(*runtime.stamp(), "stopped", "cancelled", None, "the run was cancelled")
@@ -712,152 +704,6 @@ class Engine(Planning):
 
     # ------------------------------------------------------------------------------------------ inside
 
-    def _checked(self, plan: Plan) -> None:
-        """Raises `CheckFailed`. The last plan that passed with these very tools is not checked again."""
-        tools = tuple(self.registry)
-        if self._passed is not None and self._passed[0] is plan and self._passed[1] == tools:
-            return
-        report = self.check(plan)
-        if not report.ok:
-            raise CheckFailed(report)
-        self._passed = (plan, tools)
-
-    def _expect_no_secret(self, plan: Plan, inputs: dict[str, Any]) -> None:
-        """Raises `BadInput` where what is about to be written down holds a secret."""
-        if self._safe.scrubber:
-            self._safe.expect_none("the plan", plan.to_json())
-            self._safe.expect_none("the inputs", inputs)
-            self._safe.expect_none("the principal", self.principal.model_dump(mode="json"))
-
-    def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
-        """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
-        if approval is None:
-            if approval_needed([self.registry[name] for name in tools_of(plan)], self.policies):
-                raise NotApproved(
-                    "this plan needs an approval: review it, then run it with engine.approve(...)"
-                )
-            return
-        expect(
-            Approval, approval, "the approval", "engine.approve(...) gives one, read_approval(...) reads one"
-        )
-        spent = self.journal.run_of_approval(approval.id)
-        if spent is not None:
-            raise NotApproved(f"this approval was used by run {spent!r}; approve again")
-        not_by = self.principal.id if self._approver_differs else None
-        found = unproven(approval, self._approvers, not_by=not_by)
-        found += differences(
-            approval,
-            plan,
-            self.registry,
-            self.policies,
-            inputs=inputs,
-            principal=self.principal,
-            now=self._host.clock(),
-        )
-        if found:
-            raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
-
-    def _opening(
-        self,
-        runtime: Runtime,
-        plan: Plan | None,
-        inputs: dict[str, Any],
-        approval: Approval | None,
-        run: str,
-        shown: Registry,
-    ) -> e.RunOpened:
-        known = runtime.state.registry
-        used = set(tools_of(plan)) if plan is not None else set(known.names)
-        planner = self._host.planner is not None and plan is not None
-        fallback = self._fallback(plan, used, approval, shown) if plan is not None else None
-        if fallback is not None:
-            used |= set(fallback["tools"])
-        return e.RunOpened(
-            *runtime.stamp(),
-            run=run,
-            inputs=inputs,
-            principal=self.principal,
-            policies=self.policies,
-            contracts={tool.name: tool.contract() for tool in known if planner or tool.name in used},
-            approval=approval.to_json() if approval is not None else None,
-            planner=planner,
-            hooks=self._host.asked,
-            spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
-            planner_calls=model_calls_of(self._host.planner),
-            fallback=fallback,
-            trace=self._traced(runtime.state, run, dialogue=plan is None),
-        )
-
-    def _recall(self, state: State, events: Iterable[Event]) -> None:
-        """What the limits must know of a run that was under way elsewhere, or before this engine was made."""
-        limiter = self._host.limiter
-        if limiter is not None:
-            rules = {
-                name: rules_of(tool, state.principal, state.policies) for name, tool in state.tools.items()
-            }
-            limiter.recall(state.run, events, rules)
-
-    def _fallback(
-        self, plan: Plan, used: set[str], approval: Approval | None, shown: Registry
-    ) -> dict[str, Any] | None:
-        """The loop that may take over from this plan: with its tools, and with those that only read."""
-        allowed = self.policies.fallback and (approval is None or approval.fallback)
-        if self._react is None or not allowed:
-            return None
-        permitted = self._callable()
-        reads = shown.only(effect="reads").names if self.policies.approve != "always" else ()
-        tools = {name for name in {*used, *reads} if name in permitted}
-        return self._react.spec(tools, (), answer=_form_of(plan))
-
-    def _restore(
-        self, run_id: str, events: list[Event], accept_changes: str = ""
-    ) -> tuple[State, dict[str, Any] | None]:
-        """The state of a run that may go on here: not closed, and by the same tools, rules and principal, or by what
-        somebody accepts in their place, which is given too."""
-        begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
-        if not begun or not isinstance(events[0], e.RunOpened):
-            raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
-        opened = events[0]
-        missing = [f"its journal holds no contract of tool {name!r}" for name in _without_contract(events)]
-        if missing:
-            raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(missing), differences=missing)
-        accepted = accepted_by(
-            accept_changes,
-            run_id,
-            terms_of(opened, events),
-            self.registry,
-            self.principal,
-            self.policies if self._ruled else None,
-            authorize=self._host.authorize is not None,
-        )
-        known = self.registry.only(
-            names=list(opened.contracts)
-        )  # what has come since has no contract in this run
-        state = replay(State(known), events)
-        if state.closed is not None:
-            raise _is_closed(run_id, state.closed)
-        if state.dialogue is not None and self._react is None:
-            raise BadInput(
-                f"run {run_id!r} goes on with a model, and this engine has none; "
-                "give one: Engine(tools, react=React(model))"
-            )
-        if accepted is not None and "policies" in accepted:
-            go_by(state, self.policies)  # before hands are made that keep to them
-        return state, accepted
-
-    def _runtime(self, state: State, log: Log) -> Runtime:
-        """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
-        if self._host.telemetry is not None:
-            log = self._host.telemetry.timed(log)
-        return Runtime(state, log, self._host._replace(child=self._perform_child))
-
-    def _traced(self, state: State, run: str, *, dialogue: bool = False) -> str:
-        """What the journal holds as the span of a run that begins or goes on."""
-        telemetry = self._host.telemetry
-        return (
-            "" if telemetry is None else telemetry.begin(state, run, self._safe.scrubber, dialogue=dialogue)
-        )
-
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
         subplan = call.tool.function
@@ -891,18 +737,18 @@ class Engine(Planning):
         self, plan: Plan, call: Call, approval: dict[str, Any] | None, seconds: float | None
     ) -> Result:
         run_id = child_id(call)
-        events = _events_so_far(self.journal, run_id)
+        events = events_so_far(self.journal, run_id)
         state = replay(State(self.registry), events)
         if state.closed is not None:
             return end_of_child(state, run_of(state))
         log = self.journal.reopen(run_id) if events else self.journal.create(run_id)
-        with _held(log):
+        with held(log):
             if not events:
                 state.policies = self.policies
             self._recall(state, events)
             runtime = self._runtime(state, log)
             if len(events) >= 2:
-                answers = _answers(state, answers_for(state, call), self.principal)
+                answers = answers_in(state, answers_for(state, call), self.principal)
                 commands = self._taken_up(runtime, answers, seconds)
             else:
                 if not events:
@@ -912,102 +758,8 @@ class Engine(Planning):
                 commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return end_of_child(state, await self._drive(runtime, commands))
 
-    def _taken_up(
-        self,
-        runtime: Runtime,
-        answers: Mapping[str, Answer],
-        seconds: float | None = None,
-        *,
-        accepted: dict[str, Any] | None = None,
-    ) -> tuple[Any, ...]:
-        """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
-        trace = self._traced(runtime.state, runtime.state.run)
-        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, trace, accepted))
-        _settle_lost(runtime)
-        for id_, answer in answers.items():
-            runtime.write(decision_made(id_, answer, runtime.stamp()))
-        return outstanding(runtime.state)
-
-    async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> Run:
-        run = runtime.state.run
-        self._live[run] = runtime
-        token = DRIVING.set(run)
-        telemetry = self._host.telemetry
-        try:
-            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
-                await runtime.drive(commands)
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
-        finally:
-            DRIVING.reset(token)
-            del self._live[run]
-            if self._host.limiter is not None:
-                self._host.limiter.seen(run, runtime.state.seq)
-        runtime.release()
-        return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
-
 
 _OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
-
-
-def _form_of(plan: Plan) -> dict[str, Any] | None:
-    """The form of an answer in place of the plan's output: an object of the same keys, where it is one."""
-    output = plan.output
-    if not isinstance(output, dict) or not output or any(key.startswith("$") for key in output):
-        return None
-    return {"type": "object", "properties": {key: {} for key in output}, "required": sorted(output)}
-
-
-def read_run(journal: Journal, run_id: str, *, at: int | None = None) -> Run:
-    """A run as its journal tells it, or as it stood after event `at`, by the contracts that were recorded."""
-    state = _recorded(journal, run_id, at)
-    if at is None:  # after a kill the journal does not say that the run waits
-        state.waiting = state.waiting or not journal.driven(run_id)
-    return run_of(state)
-
-
-def _events_so_far(journal: Journal, run_id: str) -> list[Event]:
-    """The events of a run that may not have begun."""
-    try:
-        return list(journal.events(run_id))
-    except UnknownRun:
-        return []
-
-
-def _is_closed(run_id: str, closed: e.RunClosed) -> BadInput:
-    return BadInput(f"run {run_id!r} is closed ({closed.state}): {closed.message}")
-
-
-def _recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
-    events = list(journal.events(run_id))
-    if at is not None:
-        if not (isinstance(at, int) and 1 <= at <= len(events)):
-            raise BadInput(f"run {run_id!r} has the events 1 to {len(events)}, and none {at!r}")
-        events = events[:at]
-    if not events or not isinstance(events[0], e.RunOpened):
-        raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
-    missing = _without_contract(events)
-    if missing:
-        raise BadInput(
-            f"run {run_id!r} cannot be read: its journal holds no contract of tool {missing[0]!r}, which its plan calls"
-        )
-    tools = [Tool.from_contract(contract) for contract in contracts_of(events).values()]
-    return replay(State(Registry(*tools)), events)
-
-
-def _without_contract(events: list[Event]) -> list[str]:
-    """The tools that a run's plan and patches call, and whose contracts its opening should hold and does not."""
-    held = events[0].contracts if isinstance(events[0], e.RunOpened) else {}
-    called: list[str] = []
-    for event in events:
-        if isinstance(event, e.PlanAccepted):
-            called += tools_of(event.plan)
-        elif isinstance(event, e.PatchAccepted):
-            called += calls_of(event.patch.every_step)
-    return [name for name in dict.fromkeys(called) if name not in held]
 
 
 def _new_id(now: float) -> str:
@@ -1026,66 +778,3 @@ def _called(messages: Iterable[Message]) -> set[str]:
     return {
         call.name for message in messages if isinstance(message, AIMessage) for call in message.tool_calls
     }
-
-
-def _spent_json(spent: Used) -> dict[str, Any] | None:
-    """What making a plan has used, as the opening of a run says it."""
-    said = {
-        "tool_calls": spent.tool_calls,
-        "model_calls": spent.model_calls,
-        "tokens": spent.tokens,
-        "cost": spent.cost,
-    }
-    return said if any(said.values()) else None
-
-
-def _settle_lost(runtime: Runtime) -> None:
-    """Write an end to each attempt that had begun when the last process ended."""
-    state = runtime.state
-    for call in [command.call for command in outstanding(state) if isinstance(command, Perform)]:
-        if state.calls[call.path].started:
-            outcome = Outcome.CANCELLED if call.tool.resumable else Outcome.UNKNOWN
-            stamp = runtime.stamp()
-            runtime.write(e.CallSettled(*stamp, call.path, call.attempt, outcome, None, interrupted()))
-
-
-def _answers(state: State, decisions: Mapping[str, Answer | str], principal: Principal) -> dict[str, Answer]:
-    answers = {}
-    for id_, said in decisions.items():
-        asked = state.decisions.get(id_)
-        if asked is None:
-            open_ = ", ".join(state.decisions) or "none"
-            raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
-        before = state.answered.get(id_)
-        if before is not None:
-            raise BadInput(
-                f"{id_!r} is answered already: {before.choice!r} by {before.by}; resume the run, or cancel it"
-            )
-        answers[id_] = answer_to(state, asked, said, principal)
-    return answers
-
-
-def _expect_inside(journal: Journal, asked: e.DecisionAsked, answer: Answer, principal: Principal) -> None:
-    """Raises `BadInput` for an answer that the run of a sub-plan, whose question it is, would not take."""
-    while "of" in asked.question:
-        try:
-            child = _recorded(journal, asked.question["run"])
-        except UnknownRun:
-            return
-        inner = child.decisions.get(asked.question["of"])
-        if inner is None:
-            return
-        answer_to(child, inner, answer, principal)
-        asked = inner
-
-
-@contextmanager
-def _held(log: Log) -> Iterator[None]:
-    """Let go of the log in the end; a problem while letting go does not hide what is being raised."""
-    try:
-        yield
-    except BaseException:
-        with suppress(ForeplanError):
-            log.close()
-        raise
-    log.close()

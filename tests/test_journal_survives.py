@@ -173,7 +173,7 @@ def test_a_journal_on_a_read_only_file_system_is_read(tmp_path: Path) -> None:
             (tmp_path / f"left.sqlite3{end}").write_bytes((tmp_path / f"torn.sqlite3{end}").read_bytes())
     code = """
         from foreplan import SqliteJournal
-        from foreplan.executor.engine import read_run
+        from foreplan.executor.recorded import read_run
         from foreplan.policies.errors import JournalError
         with SqliteJournal("small/runs.sqlite3", reading=True) as journal:
             print(journal.runs()[0].run, journal.verify("a").ok, read_run(journal, "a").state)

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from foreplan import Budget, Engine, MemoryJournal, Plan, Policies, Principal, Retry, Run, Tool, tool
-from foreplan.executor.engine import read_run
 from foreplan.executor.events import RunResumed
+from foreplan.executor.recorded import read_run
 from foreplan.policies.errors import BadInput, NotApproved
 from foreplan.policies.permissions import Roles
 

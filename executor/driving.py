@@ -1,0 +1,322 @@
+"""The part of an engine in which runs are opened, restored, taken up and driven.
+
+a plan that checks, approved -> RunOpened -> PlanAccepted -> driven to its end, or to where only people can go on
+a journal -> replayed, what a crash lost settled, answers taken in -> driven on
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+from ..planner.approvals import (
+    Approval,
+    approval_needed,
+    differences,
+    tools_of,
+    unproven,
+)
+from ..planner.bounds import rules_of
+from ..planner.findings import CheckFailed
+from ..planner.plan import Plan
+from ..policies.errors import (
+    BadInput,
+    ForeplanError,
+    NotApproved,
+    UnknownRun,
+    expect,
+)
+from ..policies.permissions import Principal
+from ..policies.signing import Verifier
+from ..policies.text import did_you_mean
+from ..registry.registry import Registry
+from ..registry.tools import Tool
+from . import events as e
+from .admission import interrupted
+from .blocking import DRIVING, cause_of
+from .budget import Used
+from .changes import accepted_by, terms_of
+from .events import Event, Outcome
+from .hands import Result
+from .journal import Journal, Log
+from .mind import go_by, outstanding, replay
+from .planning import Planning, model_calls_of
+from .recorded import is_closed, recorded, without_contract
+from .run import Run, run_of
+from .runtime import Answer, Runtime, answer_to, decision_made
+from .state import Call, Perform, State
+
+__all__ = ["Driving", "answers_in", "expect_inside", "held"]
+
+
+class Driving(Planning):
+    """What `Engine` does with a run between its opening and its end."""
+
+    journal: Journal
+    _approvers: tuple[Verifier, ...]
+    _approver_differs: bool
+    _live: dict[str, Runtime]
+    _passed: tuple[Plan, tuple[Tool, ...]] | None
+    _ruled: bool
+
+    @abstractmethod
+    async def _perform_child(self, call: Call, state: State) -> Result:
+        """One attempt of a sub-plan for a run in this state."""
+
+    def _checked(self, plan: Plan) -> None:
+        """Raises `CheckFailed`. The last plan that passed with these very tools is not checked again."""
+        tools = tuple(self.registry)
+        if self._passed is not None and self._passed[0] is plan and self._passed[1] == tools:
+            return
+        report = self.check(plan)
+        if not report.ok:
+            raise CheckFailed(report)
+        self._passed = (plan, tools)
+
+    def _expect_no_secret(self, plan: Plan, inputs: dict[str, Any]) -> None:
+        """Raises `BadInput` where what is about to be written down holds a secret."""
+        if self._safe.scrubber:
+            self._safe.expect_none("the plan", plan.to_json())
+            self._safe.expect_none("the inputs", inputs)
+            self._safe.expect_none("the principal", self.principal.model_dump(mode="json"))
+
+    def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
+        """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
+        if approval is None:
+            if approval_needed([self.registry[name] for name in tools_of(plan)], self.policies):
+                raise NotApproved(
+                    "this plan needs an approval: review it, then run it with engine.approve(...)"
+                )
+            return
+        expect(
+            Approval, approval, "the approval", "engine.approve(...) gives one, read_approval(...) reads one"
+        )
+        spent = self.journal.run_of_approval(approval.id)
+        if spent is not None:
+            raise NotApproved(f"this approval was used by run {spent!r}; approve again")
+        not_by = self.principal.id if self._approver_differs else None
+        found = unproven(approval, self._approvers, not_by=not_by)
+        found += differences(
+            approval,
+            plan,
+            self.registry,
+            self.policies,
+            inputs=inputs,
+            principal=self.principal,
+            now=self._host.clock(),
+        )
+        if found:
+            raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
+
+    def _opening(
+        self,
+        runtime: Runtime,
+        plan: Plan | None,
+        inputs: dict[str, Any],
+        approval: Approval | None,
+        run: str,
+        shown: Registry,
+    ) -> e.RunOpened:
+        known = runtime.state.registry
+        used = set(tools_of(plan)) if plan is not None else set(known.names)
+        planner = self._host.planner is not None and plan is not None
+        fallback = self._fallback(plan, used, approval, shown) if plan is not None else None
+        if fallback is not None:
+            used |= set(fallback["tools"])
+        return e.RunOpened(
+            *runtime.stamp(),
+            run=run,
+            inputs=inputs,
+            principal=self.principal,
+            policies=self.policies,
+            contracts={tool.name: tool.contract() for tool in known if planner or tool.name in used},
+            approval=approval.to_json() if approval is not None else None,
+            planner=planner,
+            hooks=self._host.asked,
+            spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
+            planner_calls=model_calls_of(self._host.planner),
+            fallback=fallback,
+            trace=self._traced(runtime.state, run, dialogue=plan is None),
+        )
+
+    def _fallback(
+        self, plan: Plan, used: set[str], approval: Approval | None, shown: Registry
+    ) -> dict[str, Any] | None:
+        """The loop that may take over from this plan: with its tools, and with those that only read."""
+        allowed = self.policies.fallback and (approval is None or approval.fallback)
+        if self._react is None or not allowed:
+            return None
+        permitted = self._callable()
+        reads = shown.only(effect="reads").names if self.policies.approve != "always" else ()
+        tools = {name for name in {*used, *reads} if name in permitted}
+        return self._react.spec(tools, (), answer=_form_of(plan))
+
+    def _restore(
+        self, run_id: str, events: list[Event], accept_changes: str = ""
+    ) -> tuple[State, dict[str, Any] | None]:
+        """The state of a run that may go on here: not closed, and by the same tools, rules and principal, or by what
+        somebody accepts in their place, which is given too."""
+        begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
+        if not begun or not isinstance(events[0], e.RunOpened):
+            raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
+        opened = events[0]
+        missing = [f"its journal holds no contract of tool {name!r}" for name in without_contract(events)]
+        if missing:
+            raise NotApproved(f"run {run_id!r} cannot go on here: " + "; ".join(missing), differences=missing)
+        accepted = accepted_by(
+            accept_changes,
+            run_id,
+            terms_of(opened, events),
+            self.registry,
+            self.principal,
+            self.policies if self._ruled else None,
+            authorize=self._host.authorize is not None,
+        )
+        known = self.registry.only(
+            names=list(opened.contracts)
+        )  # what has come since has no contract in this run
+        state = replay(State(known), events)
+        if state.closed is not None:
+            raise is_closed(run_id, state.closed)
+        if state.dialogue is not None and self._react is None:
+            raise BadInput(
+                f"run {run_id!r} goes on with a model, and this engine has none; "
+                "give one: Engine(tools, react=React(model))"
+            )
+        if accepted is not None and "policies" in accepted:
+            go_by(state, self.policies)  # before hands are made that keep to them
+        return state, accepted
+
+    def _recall(self, state: State, events: Iterable[Event]) -> None:
+        """What the limits must know of a run that was under way elsewhere, or before this engine was made."""
+        limiter = self._host.limiter
+        if limiter is not None:
+            rules = {
+                name: rules_of(tool, state.principal, state.policies) for name, tool in state.tools.items()
+            }
+            limiter.recall(state.run, events, rules)
+
+    def _taken_up(
+        self,
+        runtime: Runtime,
+        answers: Mapping[str, Answer],
+        seconds: float | None = None,
+        *,
+        accepted: dict[str, Any] | None = None,
+    ) -> tuple[Any, ...]:
+        """A run goes on: what was lost is settled, answers are taken in, and this is what is to be done."""
+        trace = self._traced(runtime.state, runtime.state.run)
+        runtime.write(e.RunResumed(*runtime.stamp(), self.principal, seconds, trace, accepted))
+        _settle_lost(runtime)
+        for id_, answer in answers.items():
+            runtime.write(decision_made(id_, answer, runtime.stamp()))
+        return outstanding(runtime.state)
+
+    def _runtime(self, state: State, log: Log) -> Runtime:
+        """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
+        if self._host.telemetry is not None:
+            log = self._host.telemetry.timed(log)
+        return Runtime(state, log, self._host._replace(child=self._perform_child))
+
+    def _traced(self, state: State, run: str, *, dialogue: bool = False) -> str:
+        """What the journal holds as the span of a run that begins or goes on."""
+        telemetry = self._host.telemetry
+        return (
+            "" if telemetry is None else telemetry.begin(state, run, self._safe.scrubber, dialogue=dialogue)
+        )
+
+    async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> Run:
+        run = runtime.state.run
+        self._live[run] = runtime
+        token = DRIVING.set(run)
+        telemetry = self._host.telemetry
+        try:
+            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
+                await runtime.drive(commands)
+        except BaseExceptionGroup as group:
+            cause = cause_of(group)
+            if cause is None:
+                raise
+            raise cause from None
+        finally:
+            DRIVING.reset(token)
+            del self._live[run]
+            if self._host.limiter is not None:
+                self._host.limiter.seen(run, runtime.state.seq)
+        runtime.release()
+        return run_of(runtime.state, journal_failed=str(runtime.problem) if runtime.problem else "")
+
+
+def _form_of(plan: Plan) -> dict[str, Any] | None:
+    """The form of an answer in place of the plan's output: an object of the same keys, where it is one."""
+    output = plan.output
+    if not isinstance(output, dict) or not output or any(key.startswith("$") for key in output):
+        return None
+    return {"type": "object", "properties": {key: {} for key in output}, "required": sorted(output)}
+
+
+def _spent_json(spent: Used) -> dict[str, Any] | None:
+    """What making a plan has used, as the opening of a run says it."""
+    said = {
+        "tool_calls": spent.tool_calls,
+        "model_calls": spent.model_calls,
+        "tokens": spent.tokens,
+        "cost": spent.cost,
+    }
+    return said if any(said.values()) else None
+
+
+def _settle_lost(runtime: Runtime) -> None:
+    """Write an end to each attempt that had begun when the last process ended."""
+    state = runtime.state
+    for call in [command.call for command in outstanding(state) if isinstance(command, Perform)]:
+        if state.calls[call.path].started:
+            outcome = Outcome.CANCELLED if call.tool.resumable else Outcome.UNKNOWN
+            stamp = runtime.stamp()
+            runtime.write(e.CallSettled(*stamp, call.path, call.attempt, outcome, None, interrupted()))
+
+
+def answers_in(
+    state: State, decisions: Mapping[str, Answer | str], principal: Principal
+) -> dict[str, Answer]:
+    answers = {}
+    for id_, said in decisions.items():
+        asked = state.decisions.get(id_)
+        if asked is None:
+            open_ = ", ".join(state.decisions) or "none"
+            raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
+        before = state.answered.get(id_)
+        if before is not None:
+            raise BadInput(
+                f"{id_!r} is answered already: {before.choice!r} by {before.by}; resume the run, or cancel it"
+            )
+        answers[id_] = answer_to(state, asked, said, principal)
+    return answers
+
+
+def expect_inside(journal: Journal, asked: e.DecisionAsked, answer: Answer, principal: Principal) -> None:
+    """Raises `BadInput` for an answer that the run of a sub-plan, whose question it is, would not take."""
+    while "of" in asked.question:
+        try:
+            child = recorded(journal, asked.question["run"])
+        except UnknownRun:
+            return
+        inner = child.decisions.get(asked.question["of"])
+        if inner is None:
+            return
+        answer_to(child, inner, answer, principal)
+        asked = inner
+
+
+@contextmanager
+def held(log: Log) -> Iterator[None]:
+    """Let go of the log in the end; a problem while letting go does not hide what is being raised."""
+    try:
+        yield
+    except BaseException:
+        with suppress(ForeplanError):
+            log.close()
+        raise
+    log.close()

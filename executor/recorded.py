@@ -1,0 +1,72 @@
+"""Runs as their journal tells them: the state after all of its events, or after some, without any of the tools."""
+
+from __future__ import annotations
+
+from ..planner.approvals import (
+    calls_of,
+    tools_of,
+)
+from ..policies.errors import (
+    BadInput,
+    UnknownRun,
+)
+from ..registry.registry import Registry
+from ..registry.tools import Tool
+from . import events as e
+from .changes import contracts_of
+from .events import Event
+from .journal import Journal
+from .mind import replay
+from .run import Run, run_of
+from .state import State
+
+__all__ = ["events_so_far", "is_closed", "read_run", "recorded", "without_contract"]
+
+
+def read_run(journal: Journal, run_id: str, *, at: int | None = None) -> Run:
+    """A run as its journal tells it, or as it stood after event `at`, by the contracts that were recorded."""
+    state = recorded(journal, run_id, at)
+    if at is None:  # after a kill the journal does not say that the run waits
+        state.waiting = state.waiting or not journal.driven(run_id)
+    return run_of(state)
+
+
+def recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
+    events = list(journal.events(run_id))
+    if at is not None:
+        if not (isinstance(at, int) and 1 <= at <= len(events)):
+            raise BadInput(f"run {run_id!r} has the events 1 to {len(events)}, and none {at!r}")
+        events = events[:at]
+    if not events or not isinstance(events[0], e.RunOpened):
+        raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
+    missing = without_contract(events)
+    if missing:
+        raise BadInput(
+            f"run {run_id!r} cannot be read: its journal holds no contract of tool {missing[0]!r}, which its plan calls"
+        )
+    tools = [Tool.from_contract(contract) for contract in contracts_of(events).values()]
+    return replay(State(Registry(*tools)), events)
+
+
+def without_contract(events: list[Event]) -> list[str]:
+    """The tools that a run's plan and patches call, and whose contracts its opening should hold and does not."""
+    held = events[0].contracts if isinstance(events[0], e.RunOpened) else {}
+    called: list[str] = []
+    for event in events:
+        if isinstance(event, e.PlanAccepted):
+            called += tools_of(event.plan)
+        elif isinstance(event, e.PatchAccepted):
+            called += calls_of(event.patch.every_step)
+    return [name for name in dict.fromkeys(called) if name not in held]
+
+
+def events_so_far(journal: Journal, run_id: str) -> list[Event]:
+    """The events of a run that may not have begun."""
+    try:
+        return list(journal.events(run_id))
+    except UnknownRun:
+        return []
+
+
+def is_closed(run_id: str, closed: e.RunClosed) -> BadInput:
+    return BadInput(f"run {run_id!r} is closed ({closed.state}): {closed.message}")
