@@ -391,10 +391,9 @@ def encode(event: Event) -> dict[str, Any]:
 
 def decode(document: Mapping[str, Any]) -> Event:
     """The inverse of `encode`."""
-    kind = EVENTS[document["type"]]
-    fields = {}
-    for name, value in document.items():
-        if name != "type":
-            read = _READ.get(name)
-            fields[name] = read(value) if read is not None and value is not None else value
+    fields = dict(document)
+    kind = EVENTS[fields.pop("type")]
+    for name in fields.keys() & _READ.keys():
+        if fields[name] is not None:
+            fields[name] = _READ[name](fields[name])
     return kind(**fields)

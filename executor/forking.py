@@ -88,7 +88,7 @@ def taken_over(
         if id_ == from_step or node is None or not _holds(origin, node, code):
             continue
         _fits(origin, node, code)
-        yield id_, _result(node)
+        yield id_, _result(node, code)
         for dependant in block.dependants[id_]:
             waiting[dependant] -= 1
             if not waiting[dependant]:
@@ -127,10 +127,12 @@ def _problems(tool: Tool, value: Any) -> Iterator[str]:
         yield f"{problem.pointer or 'the whole'}: {problem.message}"
 
 
-def _result(node: Node) -> dict[str, Any]:
+def _result(node: Node, code: Code) -> dict[str, Any]:
     outcome, failure = node.outcome, node.failure
     assert outcome is not None
     taken: dict[str, Any] = {"outcome": outcome.value, "value": node.value}
+    if code.step.tool is not None:
+        taken |= {"tool": code.step.tool, "many": code.each is not None or code.serial}
     if failure is not None:
         taken["failure"] = failure.to_json()
     return taken

@@ -13,6 +13,7 @@ answers it: `outstanding` is what a crash lost.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -84,9 +85,19 @@ def outstanding(state: State) -> tuple[Command, ...]:
 
 
 def replay(state: State, events: Iterable[Event]) -> State:
-    """Bring a fresh state to where these events lead."""
-    for event in events:
-        advance(state, event)
+    """Bring a fresh state to where these events lead.
+
+    All that is made here stays: the collector, which would look through it again and again for something to free (40 % of
+    the time for 10,000 steps), rests meanwhile.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for event in events:
+            advance(state, event)
+    finally:
+        if collecting:
+            gc.enable()
     return state
 
 

@@ -367,6 +367,23 @@ def test_the_command_that_is_shown_for_an_answer_works(shell: Shell) -> None:
     assert said.document["output"] == ["paid ada", "paid bob"]
 
 
+def test_a_changed_tool_is_refused_or_accepted_by_name(shell: Shell) -> None:
+    """Exit code 3 with what differs; with --accept-changes the run goes on, and its events say who accepted what."""
+    shell.here("run", "pays.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    waiting = shell.here("show", "last", "--journal", "runs.db", "--json").document["waiting"]
+    answers = [word for asked in waiting for word in ("--decide", f"{asked['id']}=approve")]
+    source = Path("shop.py").read_text()
+    asks = 'requires_approval="each"'
+    Path("other.py").write_text(source.replace(asks, f'{asks}, version="2"'))
+    words = ("resume", "last", "--tools", "other.py", "--journal", "runs.db", *answers)
+    said = shell.here(*words, "--json")
+    assert (said.code, "version" in said.document["error"]["differences"][0]) == (3, True)
+    assert "--accept-changes" in said.document["error"]["message"]
+    assert shell.here(*words, "--accept-changes", "--by", "bob").code == 0
+    events = shell.here("show", "last", "--journal", "runs.db", "--events").out
+    assert "bob accepted: tool 'pay' changed" in " ".join(events.split())
+
+
 def test_a_rejected_call_is_never_made(shell: Shell) -> None:
     """One yes, one no: one payment, and a failed run."""
     shell.here("run", "pays.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
