@@ -80,7 +80,7 @@ def test_a_streamed_answer_is_the_same() -> None:
     """Text as it arrives, calls at the end."""
     import anyio
 
-    parts = [
+    parts: list[Any] = [
         part(role="assistant", content="Fo"),
         part(content="ur"),
         part(tool_calls=[{"index": 0, **CALL}]),
