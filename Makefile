@@ -26,10 +26,10 @@ demo: $(RUN) ## Audit the licences of this very environment: plan, check, review
 	@if [ -t 0 ]; then yes=; else yes=--yes; fi; $(PY) examples/licence_audit --demo $$yes
 
 test: $(TEST) ## Run the tests but for the long ones
-	@$(PY) -m pytest -m 'not proof' $(ARGS)
+	@$(PY) -m pytest -m 'not proof' -n auto --dist worksteal $(ARGS)
 
 proof: $(PROOF) ## Run the long tests: kills at every point, large plans, recorded data
-	@$(PY) -m pytest -m proof $(ARGS)
+	@$(PY) -m pytest -m proof -n auto --dist worksteal $(ARGS)
 
 lint: $(TEST) ## Check style and types
 	@$(PY) -m ruff format --check .

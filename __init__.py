@@ -20,9 +20,16 @@ if TYPE_CHECKING:
     from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
+    from .planner.models.anthropic_model import AnthropicModel
+    from .planner.models.budgeted import Budgeted
     from .planner.models.extract import extract_with
+    from .planner.models.fallback import Fallback
     from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
+    from .planner.models.openai_model import OpenAIModel
+    from .planner.models.priced import Priced
+    from .planner.models.pydantic_ai_model import PydanticAIModel
     from .planner.models.recorded import RecordedModel
+    from .planner.models.retrying import Retrying
     from .planner.models.scripted import ScriptedModel
     from .planner.models.window import Window
     from .planner.plan import Patch, Plan, Step
@@ -50,9 +57,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AIMessage",
+    "AnthropicModel",
     "Approval",
     "Breaker",
     "Budget",
+    "Budgeted",
     "CannotPlan",
     "Ed25519Signer",
     "Ed25519Verifier",
@@ -61,6 +70,7 @@ __all__ = [
     "Engine",
     "EnvironmentSecrets",
     "Failure",
+    "Fallback",
     "ForeplanError",
     "Found",
     "FunctionPlanner",
@@ -75,17 +85,21 @@ __all__ = [
     "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
+    "OpenAIModel",
     "Patch",
     "Plan",
     "PlanBuilder",
     "Policies",
+    "Priced",
     "Principal",
+    "PydanticAIModel",
     "Rate",
     "Rates",
     "React",
     "RecordedModel",
     "Registry",
     "Retry",
+    "Retrying",
     "Roles",
     "Run",
     "ScriptedModel",
@@ -127,9 +141,16 @@ _HOMES = {
     "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
+    "planner.models.anthropic_model": ("AnthropicModel",),
+    "planner.models.budgeted": ("Budgeted",),
     "planner.models.extract": ("extract_with",),
+    "planner.models.fallback": ("Fallback",),
     "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
+    "planner.models.openai_model": ("OpenAIModel",),
+    "planner.models.priced": ("Priced",),
+    "planner.models.pydantic_ai_model": ("PydanticAIModel",),
     "planner.models.recorded": ("RecordedModel",),
+    "planner.models.retrying": ("Retrying",),
     "planner.models.scripted": ("ScriptedModel",),
     "planner.models.window": ("Window",),
     "planner.plan": ("Patch", "Plan", "Step"),

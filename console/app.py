@@ -195,6 +195,16 @@ JournalFile = Annotated[str, typer.Argument(metavar="JOURNAL", help="The file th
 OneRun = Annotated[
     str | None, typer.Argument(metavar="[RUN]", help="The id of one run, or `last`; all of them without.")
 ]
+ExportFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="What `foreplan export` wrote, or - for standard input.")
+]
+OlderThan = Annotated[
+    str,
+    typer.Option(
+        "--older-than", metavar="TIME", help="How long ago they closed: 90d, 24h.", show_default=False
+    ),
+]
+KeepFailed = Annotated[bool, typer.Option("--keep-failed", help="Delete only runs that are done.")]
 VerifyKey = Annotated[
     str | None,
     typer.Option(
@@ -306,6 +316,35 @@ Accept = Annotated[
         "--accept-changes",
         help="Go on although tools, rules or principal changed; the journal says who accepted what (see --by).",
     ),
+]
+At = Annotated[
+    int | None,
+    typer.Option(
+        "--at", metavar="SEQ", min=1, help="The run as it stood after this event.", show_default=False
+    ),
+]
+AnyTools = Annotated[
+    str | None,
+    typer.Option(
+        "--tools",
+        "-t",
+        metavar="MODULE:NAME",
+        envvar="FOREPLAN_TOOLS",
+        help="The tools of today, of which the contracts count; without, those that were recorded.",
+        show_default=False,
+    ),
+]
+OtherPlan = Annotated[
+    str | None,
+    typer.Option(
+        "--plan", metavar="FILE", help="Another plan, instead of that of the run.", show_default=False
+    ),
+]
+CompareWord = Annotated[
+    bool, typer.Option("--compare", help="List what differs, instead of the run as it would be.")
+]
+FromStep = Annotated[
+    str, typer.Option("--from", metavar="STEP", help="The step before which the new run begins.")
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
 Reads = Annotated[
@@ -713,6 +752,7 @@ def _show(
     events: Events = False,
     follow: Follow = False,
     after: After = 0,
+    at: At = None,
     full: Full = False,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -726,7 +766,66 @@ def _show(
     if follow:
         _do(screen, lambda s: commands.follow(s, journal, run, after=after))
     else:
-        _do(screen, lambda s: commands.show(s, journal, run, events=events, full=full, after=after))
+        _do(screen, lambda s: commands.show(s, journal, run, events=events, full=full, after=after, at=at))
+
+
+@app.command("replay")
+def _replay(
+    run: RunId,
+    tools: AnyTools = None,
+    journal: Journal = None,
+    plan: OtherPlan = None,
+    policies: PolicyFile = None,
+    compare: CompareWord = False,
+    full: Full = False,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a run again on its record, with what holds today.
+
+    No tool, model or person is asked. Exit code 0: every decision is the same; 1: some differ.
+    """
+    setting = Setting(tools or "", policies=policies, journal=journal)
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.replay(s, setting, run, plan, compare=compare, full=full),
+    )
+
+
+@app.command("fork")
+def _fork(
+    run: RunId,
+    from_step: FromStep,
+    tools: Tools,
+    journal: Journal = None,
+    plan: OtherPlan = None,
+    approval: ApprovalFile = None,
+    ask: Ask = False,
+    yes: Yes = False,
+    by: By = None,
+    scope: ScopeWord = "none",
+    planner: Planner = None,
+    model: Model = None,
+    full: Full = False,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Begin a new run where another stood before one of its steps.
+
+    What was settled before is taken over and not called again; what acted is asked about before it is done once more.
+    """
+    setting = Setting(tools, planner, policies, principal, tuple(permission), journal, authorize, model)
+    consent = Consent(approval, ask, yes, by, scope)
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: commands.fork(s, setting, consent, run, from_step, plan, full=full),
+    )
 
 
 @app.command("runs")
@@ -773,6 +872,79 @@ def _verify(
     _do(
         Screen(json=json, quiet=quiet, traceback=traceback),
         lambda s: audit.verify(s, journal, run, key, last),
+    )
+
+
+@app.command("export")
+def _export(
+    journal: JournalFile,
+    run: OneRun = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Write a journal, or a run of it, as JSON Lines.
+
+    Nothing is lost: `foreplan import` makes of it what it was. With --json the lines are a list in one document.
+    """
+    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: audit.export(s, journal, run))
+
+
+@app.command("import")
+def _import(
+    journal: JournalFile,
+    file: ExportFile,
+    journal_key: JournalKey = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Take runs into a journal that were exported.
+
+    All of them or none; what does not verify is not taken in.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.import_(s, journal, file, journal_key),
+    )
+
+
+@app.command("prune")
+def _prune(
+    journal: JournalFile,
+    older_than: OlderThan,
+    keep_failed: KeepFailed = False,
+    journal_key: JournalKey = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Delete the records of runs that closed long ago.
+
+    That they were there stays provable.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.prune(s, journal, older_than, keep_failed, journal_key),
+    )
+
+
+@app.command("forget")
+def _forget(
+    journal: JournalFile,
+    run: RunId,
+    journal_key: JournalKey = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Delete the personal values of a closed run.
+
+    The record still verifies.
+    """
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: audit.forget(s, journal, run, journal_key),
     )
 
 

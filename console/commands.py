@@ -16,9 +16,11 @@ from typing import Any, cast, get_args
 
 from rich.text import Text
 
+from ..executor.changes import contracts_of
 from ..executor.children import parent_of
 from ..executor.engine import Engine, read_run
 from ..executor.events import DecisionAsked, Event, encode
+from ..executor.forking import forked_of, plan_of
 from ..executor.run import Run
 from ..executor.runtime import Decide
 from ..executor.sqlite_journal import SqliteJournal
@@ -64,8 +66,10 @@ __all__ = [
     "check",
     "code_of",
     "follow",
+    "fork",
     "make_plan",
     "rehearse",
+    "replay",
     "resume",
     "review",
     "run",
@@ -567,14 +571,21 @@ def cancel(screen: Screen, journal: str | None, run_id: str, key: str | None = N
 
 
 def show(
-    screen: Screen, journal: str | None, run_id: str, *, events: bool, full: bool, after: int = 0
+    screen: Screen,
+    journal: str | None,
+    run_id: str,
+    *,
+    events: bool,
+    full: bool,
+    after: int = 0,
+    at: int | None = None,
 ) -> Code:
-    """A run as its journal tells it."""
+    """A run as its journal tells it, or as it stood after event `at`."""
     with stored(journal, reading=True) as kept:
         assert kept is not None
         run_id = run_in(kept, run_id)
-        listed = list(kept.events(run_id))
-        found, position = read_run(kept, run_id), kept.position(run_id)
+        listed = list(kept.events(run_id))[:at]
+        found, position = read_run(kept, run_id, at=at), kept.position(run_id)
     if events:
         start, listed = listed[0].at if listed else 0.0, listed[after:]
         listing = {"run": run_id, "events": [encode(event) for event in listed]}
@@ -584,7 +595,8 @@ def show(
         screen.document({**found.to_json(), "position": position})
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
         model = "MODULE:NAME" if found.messages else None
-        _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
+        if at is None:
+            _advise(screen, Setting(tools="MODULE:NAME", journal=journal, model=model), found)
     screen.say(f"position {position}")
     return Code.DONE
 
@@ -618,9 +630,87 @@ def runs(screen: Screen, journal: str | None) -> Code:
     with stored(journal, reading=True) as kept:
         assert kept is not None
         listed = kept.runs()
-    screen.document({"runs": [found._asdict() for found in listed]})
+    known = {found.run for found in listed}
+    screen.document({"runs": [{**found._asdict(), **_relations(found.run, known)} for found in listed]})
     screen.show(telling.run_list(listed), important=True)
     return Code.DONE
+
+
+def _relations(run: str, known: set[str]) -> dict[str, str]:
+    """Of which run this one is a part, or from which it was forked."""
+    related = {"parent": parent_of(run, known), "forked_from": forked_of(run, known)}
+    return {name: other for name, other in related.items() if other}
+
+
+def replay(
+    screen: Screen, setting: Setting, run_id: str, path: str | None, *, compare: bool, full: bool
+) -> Code:
+    """Run a recorded run again on its record, and say what would be decided otherwise; no tool is called."""
+    plan = read_given_plan(path)[0] if path is not None else None
+    rules = read_policies(setting.policies) if setting.policies is not None else None
+    with stored(setting.journal, reading=True) as journal:
+        assert journal is not None
+        run_id = run_in(journal, run_id)
+        registry = load_registry(setting.tools) if setting.tools else _recorded_tools(journal, run_id)
+        found = Engine(registry, journal=journal).replay(run_id, plan=plan, policies=rules)
+    screen.document(found.to_json())
+    if compare or found.now is None:
+        screen.show(telling.comparison(found, full=full), important=True)
+    else:
+        screen.show(telling.account(found.now, took=None, full=full))
+        screen.show(telling.comparison_line(found), important=True)
+    return Code.DONE if found.same else Code.FAILED
+
+
+def _recorded_tools(journal: SqliteJournal, run_id: str) -> Registry:
+    """The tools of a run as they were, by their contracts alone."""
+    contracts = contracts_of(list(journal.events(run_id)))
+    return Registry(*(Tool.from_contract(contract) for contract in contracts.values()))
+
+
+def fork(
+    screen: Screen,
+    setting: Setting,
+    consent: Consent,
+    run_id: str,
+    step: str,
+    path: str | None,
+    *,
+    full: bool,
+) -> Code:
+    """Begin a new run where another stood before one of its steps, with the same plan or another."""
+    _scope(consent.scope)
+    approval = read_given_approval(consent.file)
+    loaded = setting.loaded()
+    engine = Engine(**loaded)
+    with stored(setting.journal, key=setting.journal_key) as journal:
+        assert journal is not None
+        run_id = run_in(journal, run_id)
+        origin = read_run(journal, run_id)
+        plan = _plan_to_fork(engine, origin, path)
+        if approval is None:
+            approval = _approval_here(screen, engine, plan, origin.inputs, consent, full=full)
+        with View(screen) as view:
+            desk = _desk(screen, view, consent.by, loaded["registry"])
+            engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
+            return _driven(
+                screen,
+                setting,
+                view,
+                lambda: engine.fork(run_id, from_step=step, plan=plan, approval=approval),
+                full=full,
+            )
+
+
+def _plan_to_fork(engine: Engine, origin: Run, path: str | None) -> Plan:
+    """The plan in the file, checked; without one, that of the run as it stood."""
+    if origin.plan is None:
+        raise BadInput(f"run {plain(origin.id)} has no plan, so there is no step to fork from")
+    if path is None:
+        return plan_of(origin.plan, [id_ for id_, step in origin.steps.items() if step.replaced])
+    plan, source = read_given_plan(path)
+    _checked(engine, plan, source)
+    return plan
 
 
 def show_tools(screen: Screen, tools: str, name: str | None, policies: str | None = None) -> Code:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from ..planner.documents import Source, read_source
 from ..planner.findings import PlanUnreadable
@@ -16,7 +18,7 @@ from ..policies.text import did_you_mean
 from .lines import plain
 from .screen import Faulty
 
-__all__ = ["read_file", "read_text", "write_file"]
+__all__ = ["open_file", "read_file", "read_text", "write_file"]
 
 STDIN = "-"
 
@@ -69,6 +71,22 @@ def read_text(path: str, what: str) -> Source:
     except PlanUnreadable as error:
         name = "standard input" if path == STDIN else plain(path, 200)
         raise Faulty(f"{what} in {name} cannot be read", error.findings) from None
+
+
+@contextmanager
+def open_file(path: str) -> Iterator[IO[bytes]]:
+    """A file that is read line by line, however large, or standard input for `-`. Raises `BadInput`."""
+    if path == STDIN:
+        yield sys.stdin.buffer
+        return
+    _refuse_absent(path)
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - only what keeps it from being opened is told here
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BadInput(f"the file '{plain(path, 200)}' cannot be read: {plain(reason)}") from None
+    with file:
+        yield file
 
 
 def write_file(path: str, text: str) -> None:

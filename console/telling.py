@@ -13,7 +13,9 @@ from rich.text import Text
 
 from ..executor import events as e
 from ..executor.children import parent_of
+from ..executor.comparing import Comparison
 from ..executor.events import DecisionAsked, Event, Outcome, RunState, path_text
+from ..executor.forking import forked_of
 from ..executor.journal import RunLine
 from ..executor.run import Run, StepResult
 from ..planner.models.messages import AIMessage, Message, SystemMessage, ToolMessage
@@ -139,6 +141,8 @@ def _verdict(run: Run, took: float | None) -> Text:
         facts.append(count(run.replans, "re-plan"))
     if run.parent:
         facts.append(line(f"part of run {run.parent}"))
+    if run.forked_from:
+        facts.append(line(f"forked from run {run.forked_from}"))
     return joined(facts)
 
 
@@ -448,10 +452,41 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
 
 def _goal_line(run: RunLine, known: set[str]) -> Text:
     """The goal, on one line and cut where the terminal ends: the id before it is there to be copied."""
-    said = Text("part of it: " if parent_of(run.run, known) else "", "dim")
+    relation = "part of it: " if parent_of(run.run, known) else ""
+    said = Text("forked: " if forked_of(run.run, known) else relation, "dim")
     said += line(run.goal or "(no goal)", limit=200)
     said.no_wrap, said.overflow = True, "ellipsis"
     return said
+
+
+def comparison(found: Comparison, *, full: bool) -> RenderableType:
+    """What a run would do otherwise now, a line for each decision that is another one."""
+    limit = None if full else VALUE
+    changed = [Text.assemble(("given otherwise  ", "dim"), line(said)) for said in found.changed]
+    rows: list[RenderableType] = []
+    for difference in found.differences[: None if full else _DIFFERENCES]:
+        where = line(f"{difference.where}: " if difference.where else "", "bold")
+        rows.append(Text.assemble(line(f"{difference.kind:<9} ", "yellow"), where, line(difference.message)))
+        for word, value in (("then", difference.then), ("now", difference.now)):
+            rows += (
+                [indented(line(f"{word:<5}{value_text(value, limit)}", "dim"))] if value is not None else []
+            )
+    if len(found.differences) > _DIFFERENCES and not full:
+        rows.append(Text(f"and {len(found.differences) - _DIFFERENCES} more; --full shows them", "dim"))
+    missing = [Text.assemble(("not recorded  ", "dim"), line(said)) for said in found.not_recorded]
+    return stacked(*changed, *rows, *missing, comparison_line(found))
+
+
+_DIFFERENCES = 40
+"""So many differences are shown."""
+
+
+def comparison_line(found: Comparison) -> Text:
+    """Whether the run would be the same."""
+    decisions = count(found.decisions, "decision")
+    if found.same:
+        return Text(f"{decisions} compared: all the same", "green")
+    return Text(f"{decisions} compared: {count(len(found.differences), 'difference')}", "yellow")
 
 
 def event_list(events: Iterable[Event], start: float | None = None) -> RenderableType:
@@ -478,6 +513,8 @@ def _told(event: Event) -> str:
     match event:
         case e.RunOpened():
             part = f", part of run {event.parent}" if event.parent else ""
+            if event.forked is not None:
+                part = f", forked from run {event.forked['run']} at {event.forked['step']}"
             return f"run {event.run} for {event.principal.id}{part}{_told_of_agent(event)}"
         case e.PlanAccepted():
             return f"{count(len(event.plan.steps), 'step')}, {event.digest.removeprefix('sha256:')[:12]}"

@@ -23,7 +23,8 @@ from ..planner.models.window import Window
 from ..planner.react import React
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .engine import Engine, cause_of
+from .blocking import cause_of
+from .engine import Engine
 from .events import Event
 from .run import Run
 from .runtime import Answer

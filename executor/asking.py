@@ -31,6 +31,7 @@ from .steps import give
 
 __all__ = [
     "CALL",
+    "FORK",
     "Edit",
     "asks_again",
     "differs",
@@ -42,6 +43,8 @@ __all__ = [
     "unused",
 ]
 
+FORK = "@fork"
+"""What the paths of calls begin with that were made in the run from which this one was forked; its id follows."""
 CALL = ("approve", "reject", "edit")
 """What can be answered about a call that waits for a person."""
 
@@ -79,12 +82,18 @@ def _repeats(state: State, active: Active) -> str:
     made = state.acted.get((name, data), {}) if active.tool.effect is Effect.ACTS else {}
     for before in made:
         if not (in_approved(state, before) and in_approved(state, path)):
-            return f"the same call was already made as {path_text(before)} in this run"
+            return f"the same call was already made as {_place(before)}"
     said = state.rejected.get((name, data))
     if said is not None:
         return f"the same call was refused as {path_text(said.path)} in this run"
     by = state.edited.get(path[:-1]) if active.lane.undoes is not None else None
     return f"{by} changed the call that this takes back" if by is not None else ""
+
+
+def _place(path: Path) -> str:
+    if path[0] == FORK:
+        return f"{path_text(path[2:])} in run {path[1]}, from which this one was forked"
+    return f"{path_text(path)} in this run"
 
 
 def in_approved(state: State, path: Path) -> bool:

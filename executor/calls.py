@@ -568,7 +568,16 @@ def _asks_about(command: Command, path: Path) -> bool:
 
 
 def decision_asked(state: State, event: e.DecisionAsked) -> None:
-    """A person is asked; the question stays open until it is answered."""
+    """A person is asked; the question stays open until it is answered.
+
+    Where values of the record were deleted, the mind may not know again why it asks: the record says of which call.
+    """
+    if event.about in ("call", "unknown") and event.path not in state.calls and "of" not in event.question:
+        lane, index = lane_item(state, event.path)
+        asked, args = event.question, event.question["args"]
+        tool = state.tools[asked["tool"]]
+        _free(state, tool.name)
+        state.calls[event.path] = Active(lane, index, tool, args, digest_of(args), asked.get("key", ""))
     state.open.pop(("ask", event.id) if "of" in event.question else event.path or "patch", None)
     state.decisions[event.id] = event
     give(state, ("decision", event.id), Ask(event))

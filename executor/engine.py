@@ -11,23 +11,16 @@ Every async method has a blocking twin for programs without an event loop.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import inspect
-import json
-import logging
-import math
 import random
 import secrets
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 
@@ -43,23 +36,17 @@ from ..planner.approvals import (
     unproven,
 )
 from ..planner.bounds import rules_of
-from ..planner.checking import check
-from ..planner.findings import CheckFailed, Finding, PlanUnreadable, Report
+from ..planner.findings import CheckFailed
 from ..planner.inputs import settle_inputs
-from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
 from ..planner.models.history import Messages, spoken
 from ..planner.models.messages import AIMessage, HumanMessage, Message
 from ..planner.plan import Plan
 from ..planner.planners import Planner
 from ..planner.react import React
-from ..planner.requests import PlanRequest, Proposal
-from ..planner.reviewing import Review, review
-from ..planner.route import MANY, Route, route
 from ..planner.subplans import Subplan
 from ..policies.errors import (
     BadInput,
-    CannotPlan,
     ForeplanError,
     JournalError,
     NotApproved,
@@ -69,7 +56,7 @@ from ..policies.errors import (
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.signing import Signer, Verifier
-from ..policies.text import did_you_mean, shorten
+from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.search import Search
 from ..registry.tools import Tool
@@ -78,15 +65,20 @@ from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .admission import interrupted
 from .authorize import Authorize
-from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of, reach, seconds_left
+from .blocking import DRIVING, block, cause_of
+from .budget import Used, seconds_left
 from .changes import accepted_by, contracts_of, terms_of
-from .children import answers_for, child_id, child_policies, end_of_child, hosts_of, is_child
+from .children import answers_for, child_id, child_policies, end_of_child, is_child
+from .comparing import Comparison, compared
 from .early import Early
 from .events import ASIDE, Event, Outcome
+from .forking import fork_id, forked, plan_of
+from .handed_in import check_deadline, check_host, check_names, journal_of, verifiers_of
 from .hands import Hands, Result
-from .journal import Journal, Log, MemoryJournal, RunLine
+from .journal import Journal, Log, RunLine
 from .limits import Limiter
 from .mind import go_by, outstanding, replay
+from .planning import Planning, asks_models, model_calls_of
 from .questions import Question, questions_in
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
 from .resuming import Pick, Resuming, Tell
@@ -99,20 +91,13 @@ from .stream import EventStream
 from .telling import Listen
 from .watching import Observer, Watcher
 
-__all__ = ["Engine", "cause_of", "read_run"]
+__all__ = ["Engine", "read_run"]
 
-_T = TypeVar("_T")
-_MOST_PLANS = 1000
-"""So many plans are remembered with their cost until they are run."""
 _LOOK = 0.05
 """Seconds between two looks whether a run is let go of."""
-_DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
 
 
-_LOG = logging.getLogger("foreplan")
-
-
-class Engine:
+class Engine(Planning):
     """Tools, a planner, rules and a journal, put together.
 
     `journal` is a `Journal` or the path of an SQLite file; without one, runs live in memory. `principal` is on whose
@@ -170,8 +155,8 @@ class Engine:
         expect(Policies, self.policies, "the policies")
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
-        self.journal = _journal(journal)
-        self._approvers = _verifiers(approvers)
+        self.journal = journal_of(journal)
+        self._approvers = verifiers_of(approvers)
         self._approver_differs = approver_differs
         if react is not None:
             expect(React, react, "react", "React(model) makes one")
@@ -188,7 +173,7 @@ class Engine:
         }
         self._readers: list[Watcher] = []
         functions = {"decide": decide, "watch": watch, "listen": listen, "authorize": authorize, **hooks}
-        _check_host(planner, hands, clock=clock, dice=dice, **functions)
+        check_host(planner, hands, clock=clock, dice=dice, **functions)
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
@@ -213,21 +198,12 @@ class Engine:
         """What making a plan has used, by its digest, until a run is charged with it."""
         self._shelf = Shelf(search)
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
-        _check_names(self.policies, self.registry)
+        check_names(self.policies, self.registry)
 
     def __repr__(self) -> str:
         return f"<Engine of {len(self.registry)} tools>"
 
     # ------------------------------------------------------------------------------------------ before a run
-
-    async def plan(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
-        """A checked plan for this goal. `inputs` is the JSON Schema of what the plan is to be run with.
-
-        Findings go back to the planner, at most `policies.max_repairs` times and within the budget; what it used is
-        charged to the run that runs the plan first. Raises `CannotPlan`, `PlanUnreadable`, `CheckFailed` (the last
-        answer's findings), `BadInput` where there is no planner or it gives no answer in time.
-        """
-        return await self._plan(goal, inputs)
 
     async def plan_and_run(
         self,
@@ -269,165 +245,6 @@ class Engine:
         other = copy.copy(self)
         other._host = self._host._replace(early=early)
         return await other.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
-
-    async def _plan(
-        self,
-        goal: str,
-        inputs: Mapping[str, Any] | None,
-        arrived: Callable[[dict[str, Any]], None] | None = None,
-    ) -> Plan:
-        telemetry = self._host.telemetry
-        with telemetry.planning(self._safe.scrubber) if telemetry is not None else nullcontext():
-            return await self._made(goal, inputs, arrived)
-
-    async def _made(
-        self,
-        goal: str,
-        inputs: Mapping[str, Any] | None,
-        arrived: Callable[[dict[str, Any]], None] | None,
-    ) -> Plan:
-        planner = self._host.planner
-        if planner is None:
-            raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
-        await self._learn()
-        self._safe.expect_none("the goal", [goal, inputs])
-        request = PlanRequest(
-            goal=goal,
-            tools=await self._shown(planner, goal),
-            inputs=dict(inputs) if inputs is not None else None,
-            arrived=arrived,
-        )
-        spent, problem, answers = Used(), None, 0
-        while problem is None or answers <= self.policies.max_repairs:
-            self._may_ask(planner, spent, problem)
-            try:
-                answer, usage = await self._ask(planner, request)
-            except CannotPlan as error:
-                spent = add_usage(
-                    spent, plain_usage(getattr(error, "usage", None)), asks=_model_calls(planner)
-                )
-                request = await self._widened(planner, request, error)
-                continue
-            answers += 1
-            spent = add_usage(spent, usage, asks=_model_calls(planner))
-            if isinstance(answer, Plan):
-                self._keep_spent(answer, spent)
-                self._shelf.keep(answer, request.tools)
-                return answer
-            request, problem = answer
-        raise problem
-
-    async def _widened(self, planner: Planner, request: PlanRequest, said: CannotPlan) -> PlanRequest:
-        """The question once more, with more tools. Raises what the planner said where there are no more, or were more already."""
-        more = await self._shown(planner, request.goal, wider=True)
-        if len(more) <= len(request.tools):
-            raise said
-        return PlanRequest(request.goal, more, request.inputs)
-
-    async def route(self, goal: str, *, model: ChatModel | None = None) -> Route:
-        """Whether a goal wants an answer, a loop with a model, or a plan; and the tools for it.
-
-        By rules first; the model is asked once where they are unsure. No answer in time is a plan.
-        """
-        expect(str, goal, "the goal")
-        await self._learn()
-        self._safe.expect_none("the goal", goal)
-        tools = await self._shown(None, goal)
-        with anyio.move_on_after(self.policies.planner_timeout):
-            return await route(goal, tools, model=model, most=None)
-        return Route("plan", tools, "the model gave no answer in time")
-
-    async def _shown(
-        self, planner: Planner | None, goal: str, *, always: Iterable[str] = (), wider: bool = False
-    ) -> Registry:
-        """The tools that are shown for a goal; to a planner that asks no model, all that the principal may call."""
-        if planner is not None and not _asks(planner):
-            return self._callable()
-        most = self.policies.tools_shown
-        if wider and most is not None:
-            most = max(2 * most, MANY) if len(self._callable()) > MANY else None
-        return await self._shelf.choose(
-            goal,
-            self.registry,
-            self.principal,
-            most=most,
-            always=always,
-            filled=wider,
-            max_level=self.policies.max_level,
-            seconds=self.policies.planner_timeout,
-        )
-
-    async def _shown_for(self, plan: Plan) -> Registry:
-        """The tools that models are shown in a run of this plan: those it was made of, else those that fit its goal."""
-        used = tools_of(plan)
-        if not _asks(self._host.planner) and self._react is None:
-            return self.registry
-        kept = [name for name in self._shelf.kept(plan) if name in self.registry]
-        if kept:
-            return self.registry.only(names={*kept, *used})
-        return await self._shown(None, plan.goal or " ".join(used), always=used)
-
-    def _known(self, shown: Registry, used: Iterable[str]) -> Registry:
-        """The tools that a run knows of: all there are, unless some were left out when they were chosen."""
-        if all(tool.name in shown for tool in self._callable()):
-            return self.registry
-        return self.registry.only(names={*shown.names, *used})
-
-    def _callable(self) -> Registry:
-        """The tools that may be called: all that planners, models and searches are shown."""
-        return self.registry.only(permitted=self.principal, max_level=self.policies.max_level)
-
-    def _may_ask(self, planner: Planner, spent: Used, problem: Exception | None) -> None:
-        """Raises `CannotPlan` where the budget allows no question (more) to the planner."""
-        budget, asks = self.policies.budget, _model_calls(planner)
-        short = planner_short_of(budget, spent, asks=asks, costs=spent.cost > 0)
-        if short:
-            so_far = f", and no answer was a plan that checks: {problem}" if problem is not None else ""
-            raise CannotPlan(f"the budget of {bound_text(budget, short)} is used up{so_far}") from problem
-
-    def _keep_spent(self, plan: Plan, spent: Used) -> None:
-        """Keep what a plan has cost, for the run that runs it first."""
-        before = self._spent.pop(plan.digest, Used())
-        self._spent[plan.digest] = spent._replace(
-            model_calls=before.model_calls + spent.model_calls,
-            tokens=before.tokens + spent.tokens,
-            cost=add(before.cost, spent.cost),
-        )
-        while len(self._spent) > _MOST_PLANS:
-            del self._spent[next(iter(self._spent))]
-
-    async def _ask(
-        self, planner: Planner, request: PlanRequest
-    ) -> tuple[Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed], Mapping[str, Any] | None]:
-        """One answer of the planner: a plan that checks, or the next request with what is wrong; and what it cost."""
-        try:
-            with anyio.move_on_after(self.policies.planner_timeout) as scope:
-                said = await planner.plan(request)
-        except PlanUnreadable as error:
-            mend = _repair(request, getattr(error, "text", ""), error.findings)
-            return (mend, error), plain_usage(getattr(error, "usage", None))
-        if scope.cancelled_caught:
-            raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s")
-        proposal = said if isinstance(said, Proposal) else Proposal(said)
-        usage = plain_usage(proposal.usage)
-        plan = proposal.document
-        for note in proposal.notes:
-            _LOG.info("the planner's answer was put right: %s", note)
-        if not isinstance(plan, Plan):
-            raise BadInput(f"the planner's `plan` must give a Plan, not {type(plan).__name__}")
-        report = self.check(plan)
-        if report.ok:
-            return plan, usage
-        text = proposal.text or json.dumps(plan.to_json(), ensure_ascii=False)
-        return (_repair(request, text, report.errors), CheckFailed(report)), usage
-
-    def check(self, plan: Plan) -> Report:
-        """Everything that is wrong with a plan, in one pass; runs no tool code."""
-        return check(plan, self.registry, self.policies, principal=self.principal)
-
-    def review(self, plan: Plan, *, inputs: Mapping[str, Any] | None = None) -> Review:
-        """Every call, effect, permission, approval and bound of a plan, for people; runs no tool code."""
-        return review(plan, self.registry, self.policies, inputs=inputs, principal=self.principal)
 
     def approve(
         self,
@@ -482,8 +299,19 @@ class Engine:
         A step's failure is in the `Run`; raised is what keeps it from starting: `CheckFailed`, `BadInput` (inputs),
         `NotApproved`, `JournalError`. Cancelled from outside, the run pauses and can be resumed.
         """
+        return await self._run(plan, inputs, approval, run_id, deadline)
+
+    async def _run(
+        self,
+        plan: Plan,
+        inputs: Mapping[str, Any] | None,
+        approval: Approval | None,
+        run_id: str | None,
+        deadline: float | None = None,
+        forked: dict[str, Any] | None = None,
+    ) -> Run:
         self._checked(plan)
-        _check_deadline(deadline)
+        check_deadline(deadline)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
         await self._learn()
@@ -493,12 +321,12 @@ class Engine:
             run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
         )
         with _held(log):
-            known = self._known(shown, tools_of(plan)) if _asks(self._host.planner) else self.registry
+            known = self._known(shown, tools_of(plan)) if asks_models(self._host.planner) else self.registry
             state = State(known)
             state.policies = self.policies
             runtime = self._runtime(state, log)
             opening = self._opening(runtime, plan, settled, approval, log.run, shown)
-            runtime.write(opening._replace(deadline=deadline))
+            runtime.write(opening._replace(deadline=deadline, forked=forked))
             commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return await self._drive(runtime, commands)
 
@@ -679,6 +507,58 @@ class Engine:
         """What the runs of the journal wait for people to say, the oldest run first; replays none of them."""
         return list(questions_in(self.journal))
 
+    def replay(
+        self,
+        run_id: str,
+        *,
+        plan: Plan | None = None,
+        tools: Registry | Iterable[Tool] | None = None,
+        policies: Policies | None = None,
+    ) -> Comparison:
+        """Run a recorded run again on its record: no tool, model, person or hook is asked, every decision is compared.
+
+        `plan`, `tools` (default: those of this engine; their contracts count, their code is not called) and `policies`
+        may differ from those of the run. Raises `UnknownRun`, and `BadInput` where there is nothing to run again.
+        """
+        expect(str, run_id, "the id of a run")
+        registry = self.registry if tools is None else Registry.of(tools)
+        events = list(self.journal.events(run_id))
+        return compared(events, registry, plan=plan, policies=policies, check=self._would_check)
+
+    def _would_check(self, plan: Plan, registry: Registry, policies: Policies, principal: Principal) -> None:
+        """Raises `CheckFailed` where an engine with these tools and rules would not run the plan."""
+        other = copy.copy(self)
+        other.registry, other.policies, other.principal, other._passed = registry, policies, principal, None
+        other._checked(plan)
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        from_step: str,
+        plan: Plan | None = None,
+        approval: Approval | None = None,
+    ) -> Run:
+        """A new run that takes over what the run had settled before `from_step`, and goes on from there.
+
+        With the plan as it stood, or another: a step that is the same in both, settled, and does not depend on
+        `from_step` or on a changed step is not run again. A call that acted in the run is asked about before it is made
+        again. Raises what `run` raises, `UnknownRun`, and `BadInput` where there is no such step.
+        """
+        expect(str, run_id, "the id of a run")
+        origin = _recorded(self.journal, run_id)
+        if origin.program is None or origin.root is None:
+            raise BadInput(f"run {run_id!r} has no plan, so there is no step to fork from")
+        if origin.principal.id != self.principal.id:
+            acts_for = f"it acts for {origin.principal.id!r}, not for {self.principal.id!r}"
+            raise NotApproved(f"run {run_id!r} cannot be forked here: {acts_for}", differences=[acts_for])
+        going_on = plan_of(origin.plan, origin.superseded) if plan is None else plan
+        self._checked(going_on)
+        taken = forked(origin, going_on, from_step, self.registry)
+        return await self._run(
+            going_on, origin.inputs, approval, fork_id(run_id, secrets.token_hex(4)), forked=taken
+        )
+
     def cancel(self, run_id: str) -> None:
         """End a run for good: a live one's calls are cancelled; one that waits is closed. Raises `UnknownRun`."""
         expect(str, run_id, "the id of a run")
@@ -735,10 +615,10 @@ class Engine:
         other._host = self._host._replace(watch=both, chunk=chunk)
         return other
 
-    def show(self, run_id: str) -> Run:
-        """A run as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
+    def show(self, run_id: str, *, at: int | None = None) -> Run:
+        """A run as its journal tells it, or as it stood after event `at`; needs none of its tools. Raises `UnknownRun`."""
         expect(str, run_id, "the id of a run")
-        return read_run(self.journal, run_id)
+        return read_run(self.journal, run_id, at=at)
 
     def events(
         self,
@@ -782,7 +662,7 @@ class Engine:
 
     def plan_blocking(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
         """`plan` for programs without an event loop."""
-        return _block(partial(self.plan, goal, inputs=inputs), "plan")
+        return block(partial(self.plan, goal, inputs=inputs), "plan")
 
     def run_blocking(
         self,
@@ -795,17 +675,17 @@ class Engine:
     ) -> Run:
         """`run` for programs without an event loop."""
         options: dict[str, Any] = {"inputs": inputs, "approval": approval, "run_id": run_id}
-        return _block(partial(self.run, plan, deadline=deadline, **options), "run")
+        return block(partial(self.run, plan, deadline=deadline, **options), "run")
 
     def rehearse_blocking(
         self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
     ) -> Run:
         """`rehearse` for programs without an event loop."""
-        return _block(partial(self.rehearse, plan, inputs=inputs, reads=reads), "rehearse")
+        return block(partial(self.rehearse, plan, inputs=inputs, reads=reads), "rehearse")
 
     def answer_blocking(self, messages: Messages, *, run_id: str | None = None) -> Run:
         """`answer` for programs without an event loop."""
-        return _block(partial(self.answer, messages, run_id=run_id), "answer")
+        return block(partial(self.answer, messages, run_id=run_id), "answer")
 
     def resume_blocking(
         self,
@@ -816,13 +696,19 @@ class Engine:
     ) -> Run:
         """`resume` for programs without an event loop."""
         resume = partial(self.resume, run_id, decisions=decisions, accept_changes=accept_changes)
-        return _block(resume, "resume")
+        return block(resume, "resume")
+
+    def fork_blocking(
+        self, run_id: str, *, from_step: str, plan: Plan | None = None, approval: Approval | None = None
+    ) -> Run:
+        """`fork` for programs without an event loop."""
+        return block(partial(self.fork, run_id, from_step=from_step, plan=plan, approval=approval), "fork")
 
     def decide_blocking(
         self, run_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
     ) -> Run:
         """`decide` for programs without an event loop."""
-        return _block(partial(self.decide, run_id, decisions, patience=patience), "decide")
+        return block(partial(self.decide, run_id, decisions, patience=patience), "decide")
 
     # ------------------------------------------------------------------------------------------ inside
 
@@ -835,16 +721,6 @@ class Engine:
         if not report.ok:
             raise CheckFailed(report)
         self._passed = (plan, tools)
-
-    async def _learn(self) -> None:
-        """Get to know the secrets of all tools, so that none is written down that another tool tells."""
-        try:
-            await self._safe.learn(self.registry)
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
 
     def _expect_no_secret(self, plan: Plan, inputs: dict[str, Any]) -> None:
         """Raises `BadInput` where what is about to be written down holds a secret."""
@@ -907,7 +783,7 @@ class Engine:
             planner=planner,
             hooks=self._host.asked,
             spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
-            planner_calls=_model_calls(self._host.planner),
+            planner_calls=model_calls_of(self._host.planner),
             fallback=fallback,
             trace=self._traced(runtime.state, run, dialogue=plan is None),
         )
@@ -1055,7 +931,7 @@ class Engine:
     async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> Run:
         run = runtime.state.run
         self._live[run] = runtime
-        token = _DRIVING.set(run)
+        token = DRIVING.set(run)
         telemetry = self._host.telemetry
         try:
             with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
@@ -1066,7 +942,7 @@ class Engine:
                 raise
             raise cause from None
         finally:
-            _DRIVING.reset(token)
+            DRIVING.reset(token)
             del self._live[run]
             if self._host.limiter is not None:
                 self._host.limiter.seen(run, runtime.state.seq)
@@ -1077,25 +953,6 @@ class Engine:
 _OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
 
 
-def _check_host(planner: object, hands: object, **functions: object) -> None:
-    """Raises `BadInput` for what the host cannot mean: it must show here, not when a run first needs it."""
-    for what, value, methods in (("planner", planner, ("plan", "replan")), ("hands", hands, ("perform",))):
-        missing = [name for name in methods if value is not None and not callable(getattr(value, name, None))]
-        if missing:
-            said = f"{what}={shorten(repr(value), 60)} is no {what}: it has no method `{missing[0]}`"
-            raise BadInput(said + "; FunctionPlanner makes one of two functions" * (what == "planner"))
-    for name, function in functions.items():
-        if function is not None and not callable(function):
-            raise BadInput(f"{name} must be a function, not {shorten(repr(function), 60)}")
-
-
-def _check_deadline(seconds: object) -> None:
-    """Raises `BadInput` for a deadline that is none."""
-    number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds)
-    if seconds is not None and not (number and seconds > 0):  # type: ignore[operator]
-        raise BadInput(f"the deadline is a number of seconds from now on, not {shorten(repr(seconds), 60)}")
-
-
 def _form_of(plan: Plan) -> dict[str, Any] | None:
     """The form of an answer in place of the plan's output: an object of the same keys, where it is one."""
     output = plan.output
@@ -1104,37 +961,11 @@ def _form_of(plan: Plan) -> dict[str, Any] | None:
     return {"type": "object", "properties": {key: {} for key in output}, "required": sorted(output)}
 
 
-def _check_names(policies: Policies, registry: Registry) -> None:
-    """Raises `BadInput` for a tool or host that a rule names and nobody has: a misspelt name never means "no rule"."""
-    limits = policies.limits
-    inside = {name for tool in registry for name in reach(tool)}
-    named: dict[str, Mapping[str, object]] = {
-        "limits": limits.tool,
-        "rates": limits.rates.tool,
-        "the budget": policies.budget.tools,
-        "personal fields": {name: () for name in policies.personal if name != "inputs"},
-    }
-    for where, names in named.items():
-        for name in names:
-            if name not in registry and not (where == "the budget" and name in inside):
-                guess = did_you_mean(name, registry.names)
-                verb = "names" if where == "the budget" else "name"
-                raise BadInput(f"{where} {verb} a tool {name!r} that is not registered{guess}")
-    for tool in registry:
-        if tool.undo and tool.undo not in registry:
-            guess = did_you_mean(tool.undo, registry.names)
-            raise BadInput(f"{tool.name!r} is undone by {tool.undo!r}, which is not registered{guess}")
-    hosts = hosts_of(registry)
-    for name in [*limits.host, *limits.rates.host]:
-        if name.lower() not in hosts:
-            guess = did_you_mean(name, sorted(hosts)) or "; a tool states its own: @tool(host=...)"
-            raise BadInput(f"limits name a host {name!r} that no tool states{guess}")
-
-
-def read_run(journal: Journal, run_id: str) -> Run:
-    """A run as its journal tells it, with the contracts that were recorded in place of the tools."""
-    state = _recorded(journal, run_id)
-    state.waiting = state.waiting or not journal.driven(run_id)  # after a kill the journal does not say so
+def read_run(journal: Journal, run_id: str, *, at: int | None = None) -> Run:
+    """A run as its journal tells it, or as it stood after event `at`, by the contracts that were recorded."""
+    state = _recorded(journal, run_id, at)
+    if at is None:  # after a kill the journal does not say that the run waits
+        state.waiting = state.waiting or not journal.driven(run_id)
     return run_of(state)
 
 
@@ -1150,8 +981,12 @@ def _is_closed(run_id: str, closed: e.RunClosed) -> BadInput:
     return BadInput(f"run {run_id!r} is closed ({closed.state}): {closed.message}")
 
 
-def _recorded(journal: Journal, run_id: str) -> State:
+def _recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
     events = list(journal.events(run_id))
+    if at is not None:
+        if not (isinstance(at, int) and 1 <= at <= len(events)):
+            raise BadInput(f"run {run_id!r} has the events 1 to {len(events)}, and none {at!r}")
+        events = events[:at]
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
     missing = _without_contract(events)
@@ -1175,41 +1010,9 @@ def _without_contract(events: list[Event]) -> list[str]:
     return [name for name in dict.fromkeys(called) if name not in held]
 
 
-def _journal(journal: Journal | str | Path | None) -> Journal:
-    if journal is None:
-        return MemoryJournal()
-    if isinstance(journal, str | Path):
-        from .sqlite_journal import SqliteJournal
-
-        return SqliteJournal(journal)
-    if not callable(getattr(journal, "reopen", None)):
-        raise BadInput(f"the journal must be a Journal or the path of a file, not {type(journal).__name__}")
-    return journal
-
-
-def _verifiers(approvers: Iterable[Verifier]) -> tuple[Verifier, ...]:
-    """Those whose signatures count. Raises `BadInput` for what can verify nothing."""
-    known = tuple(approvers)
-    for one in known:
-        if not callable(getattr(one, "verify", None)):
-            raise BadInput(f"an approver is a Verifier, such as HmacSigner(key), not {type(one).__name__}")
-    return known
-
-
 def _new_id(now: float) -> str:
     """Sorts by time, cannot be guessed."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(4)}"
-
-
-def _model_calls(planner: Planner | None) -> int:
-    """How many model calls one question to this planner is taken for."""
-    said = getattr(planner, "model_calls", 1)
-    return said if type(said) is int and said >= 0 else 1
-
-
-def _asks(planner: Planner | None) -> bool:
-    """Whether this planner asks a model, which reads what it is shown; rules know their tools."""
-    return planner is not None and _model_calls(planner) > 0
 
 
 def _asked(messages: Iterable[Message]) -> str:
@@ -1234,10 +1037,6 @@ def _spent_json(spent: Used) -> dict[str, Any] | None:
         "cost": spent.cost,
     }
     return said if any(said.values()) else None
-
-
-def _repair(request: PlanRequest, text: str, findings: tuple[Finding, ...]) -> PlanRequest:
-    return replace(request, previous=text, findings=findings)
 
 
 def _settle_lost(runtime: Runtime) -> None:
@@ -1290,38 +1089,3 @@ def _held(log: Log) -> Iterator[None]:
             log.close()
         raise
     log.close()
-
-
-def cause_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
-    """The first real error in a group; None where it holds only cancellations, which must travel as they are."""
-    cancelled = anyio.get_cancelled_exc_class()
-    for error in group.exceptions:
-        found = cause_of(error) if isinstance(error, BaseExceptionGroup) else error
-        if found is not None and not isinstance(found, cancelled):
-            return found
-    return None
-
-
-def _block(function: Callable[[], Awaitable[_T]], name: str) -> _T:
-    """Run to the end in an event loop of its own. Refused where one is running, or inside a tool."""
-    if _DRIVING.get():
-        raise BadInput(
-            f"{name}_blocking was called inside a tool of run {_DRIVING.get()!r}: that would wait for itself"
-        )
-    if not _in_a_loop():
-        return anyio.run(function)
-    raise BadInput(
-        f"{name}_blocking was called inside a running event loop; use `await engine.{name}(...)` there"
-    )
-
-
-def _in_a_loop() -> bool:
-    """Whether an event loop runs in this thread: one of asyncio, or of trio where that is loaded."""
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
-        return True
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

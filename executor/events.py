@@ -82,7 +82,8 @@ class RunOpened(NamedTuple):
     `fallback` the one that may take over from its plan: messages, tools, bounds. `spent` is what making the plan has
     used of the budget: `model_calls`, `tokens`, `cost`. `planner_calls` is how many model calls one question to the
     planner is. `deadline` is in how many seconds the run is wanted to end; it stops nothing. `trace` names the span in
-    which this part of the run is told, as W3C `traceparent`.
+    which this part of the run is told, as W3C `traceparent`. `forked`: the `run` and `step` from which this one was
+    forked, the results of its steps that are `taken` over, and the calls that `acted` there.
     """
 
     seq: int
@@ -103,6 +104,7 @@ class RunOpened(NamedTuple):
     planner_calls: int = 1
     deadline: float | None = None
     trace: str = ""
+    forked: dict[str, Any] | None = None
 
 
 class PlanAccepted(NamedTuple):
@@ -389,10 +391,9 @@ def encode(event: Event) -> dict[str, Any]:
 
 def decode(document: Mapping[str, Any]) -> Event:
     """The inverse of `encode`."""
-    kind = EVENTS[document["type"]]
-    fields = {}
-    for name, value in document.items():
-        if name != "type":
-            read = _READ.get(name)
-            fields[name] = read(value) if read is not None and value is not None else value
+    fields = dict(document)
+    kind = EVENTS[fields.pop("type")]
+    for name in fields.keys() & _READ.keys():
+        if fields[name] is not None:
+            fields[name] = _READ[name](fields[name])
     return kind(**fields)

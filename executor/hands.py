@@ -47,6 +47,7 @@ __all__ = [
     "absorb_cancel",
     "cancelled",
     "failure_of",
+    "read_result",
 ]
 
 
@@ -364,7 +365,7 @@ class ToolHands:
     def _returned(self, call: Call, value: Any) -> Result:
         """What a tool gave: whatever goes wrong with reading it is a failure of this call alone."""
         try:
-            return self._read(call, value)
+            return read_result(call, value, self._policies.limits.result_bytes)
         except Exception as error:
             said = type(error).__name__
             return _ended(
@@ -372,29 +373,29 @@ class ToolHands:
                 _bad_result("unreadable_result", f"reading the result of {call.tool.name!r} raised {said}"),
             )
 
-    def _read(self, call: Call, value: Any) -> Result:
-        """Output to JSON, size-capped, validated, asked for a soft failure."""
-        tool = call.tool
-        try:
-            plain = to_plain(value)
-        except Unserialisable as error:
-            return _ended(
-                call,
-                _bad_result("unserialisable_result", f"the result of {tool.name!r} is no JSON", str(error)),
-            )
-        most = self._policies.limits.result_bytes
-        if _may_exceed(plain, most) and size_of(plain) > most:
-            return _ended(
-                call, _bad_result("result_too_large", f"the result of {tool.name!r} is over {most} bytes")
-            )
-        wrong = _not_as_declared(call, plain)
-        if wrong:
-            return _ended(call, _bad_result("invalid_result", *wrong))
-        if tool.soft_failure is not None:
-            failure = _soft_failure(call, plain)
-            if failure is not None:
-                return _ended(call, failure)
-        return Result(Outcome.OK, plain)
+
+def read_result(call: Call, value: Any, most: int) -> Result:
+    """Output to JSON of at most `most` bytes, validated, asked for a soft failure."""
+    tool = call.tool
+    try:
+        plain = to_plain(value)
+    except Unserialisable as error:
+        return _ended(
+            call,
+            _bad_result("unserialisable_result", f"the result of {tool.name!r} is no JSON", str(error)),
+        )
+    if _may_exceed(plain, most) and size_of(plain) > most:
+        return _ended(
+            call, _bad_result("result_too_large", f"the result of {tool.name!r} is over {most} bytes")
+        )
+    wrong = _not_as_declared(call, plain)
+    if wrong:
+        return _ended(call, _bad_result("invalid_result", *wrong))
+    if tool.soft_failure is not None:
+        failure = _soft_failure(call, plain)
+        if failure is not None:
+            return _ended(call, failure)
+    return Result(Outcome.OK, plain)
 
 
 def _let_go(error: BaseException | None) -> None:

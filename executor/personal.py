@@ -83,6 +83,8 @@ class Personal:
     def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
         self._rules = {name: tuple(_pattern(p) for p in pointers) for name, pointers in rules.items()}
         self._tools: dict[tuple[str | int, ...], str] = {}
+        self._taken: dict[str, tuple[Pattern, ...]] = {}
+        """What is personal of results that come from another run, by step."""
         self._known: dict[str, str] = {}
         self._texts: set[str] = set()
         self._numbers: set[float] = set()
@@ -93,6 +95,11 @@ class Personal:
         """Know of an event that was written before."""
         if document["type"] == "CallAdmitted":
             self._tools[tuple(document["path"])] = document["tool"]
+        elif document["type"] == "RunOpened" and document.get("forked") is not None:
+            self._taken = {
+                id_: self._of_list(taken.get("tool", ""), many=taken.get("many", False))
+                for id_, taken in document["forked"]["taken"].items()
+            }
 
     def know(self, values: Iterable[tuple[str, str]]) -> None:
         """Know of values that were set aside before: commitment and JSON text."""
@@ -123,6 +130,14 @@ class Personal:
         if kind == "DecisionAsked" and "question" in held and isinstance(out["question"], dict):
             for name in out["question"].keys() & {"digest"}:
                 out["question"][name] = self._aside(document["question"][name], ("question", name), found)
+        if kind == "RunOpened" and "forked" in held:
+            acted = {path[2] for path, _ in found if path[:2] == ("forked", "acted")}
+            for number in sorted(n for n in acted if isinstance(n, int)):
+                digest, where = (
+                    out["forked"]["acted"][number]["digest"],
+                    ("forked", "acted", number, "digest"),
+                )
+                out["forked"]["acted"][number]["digest"] = self._aside(digest, where, found)
         if kind == "RunOpened" and document.get("approval") is not None:
             if "inputs" in held:
                 out["approval"] = self._aside(document["approval"], ("approval",), found)
@@ -134,6 +149,10 @@ class Personal:
         match document["type"], name:
             case "RunOpened", "inputs":
                 return self._rules.get("inputs", ())
+            case "RunOpened", "forked":
+                return tuple(self._of_fork(document["forked"])) if document["forked"] is not None else ()
+            case "ValueSettled", "value":
+                return self._taken.get(document["path"][0], ()) if len(document["path"]) == 1 else ()
             case "CallAdmitted", "args":
                 return self._of(document["tool"], "args")
             case "CallSettled", "args":
@@ -145,6 +164,17 @@ class Personal:
                 return tuple(("args", *rule) for rule in rules)
             case _:
                 return ()
+
+    def _of_fork(self, fork: Mapping[str, Any]) -> Iterator[Pattern]:
+        for id_, patterns in self._taken.items():
+            yield from (("taken", id_, "value", *pattern) for pattern in patterns)
+        for number, act in enumerate(fork["acted"]):
+            yield from (("acted", str(number), "args", *rule) for rule in self._of(act["tool"], "args"))
+
+    def _of_list(self, tool: str, *, many: bool) -> tuple[Pattern, ...]:
+        """The personal parts of a result, or of each in a list of them."""
+        rules = self._of(tool, "result")
+        return tuple(("*", *rule) for rule in rules) if many else rules
 
     def _of(self, tool: str, part: str) -> tuple[Pattern, ...]:
         return tuple(rule[1:] for rule in self._rules.get(tool, ()) if rule[:1] == (part,))

@@ -52,6 +52,12 @@ class Reader:
         with self._using, self._file.explained():
             return self._connection.execute(sql, [plain(v) for v in values]).fetchall()
 
+    def rows(self, sql: str, *values: Any) -> Iterator[Any]:
+        """The rows of one statement, as they are asked for, within a transaction of this thread alone."""
+        self._open_still()
+        with self._file.explained(), closing(self._connection.cursor()) as cursor:
+            yield from cursor.execute(sql, [plain(v) for v in values])
+
     def close(self) -> None:
         """Let go of the connection."""
         with self._using:

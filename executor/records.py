@@ -21,7 +21,7 @@ from .personal import Personal, put_back
 
 __all__ = ["Record", "as_written", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
 
-_MAY_BE_LARGE = ("value", "output", "args")
+_MAY_BE_LARGE = ("value", "output", "args", "forked")
 """Fields that hold what tools gave."""
 
 
@@ -34,6 +34,7 @@ class Record(NamedTuple):
 
 
 _plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_read = json.JSONDecoder().decode
 _ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -85,8 +86,9 @@ def from_text(
 
     Raises `ValueError`, `KeyError` or `TypeError` for what no event is.
     """
-    document = json.loads(data)
-    for name, key in document.pop("apart", {}).items():
+    document = _read(data.decode())
+    apart = document.pop("apart", None) or {}
+    for name, key in apart.items():
         if whole is None:
             raise ValueError("a part of it stands apart")
         document[name] = json.loads(whole(bytes.fromhex(key)))

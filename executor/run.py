@@ -129,6 +129,8 @@ class Run:
     """Whether stand-ins were called in the place of tools: nothing in it happened."""
     parent: str = ""
     """The run in which this one is the call of a sub-plan."""
+    forked_from: str = ""
+    """The run from which this one has taken over results."""
     deadline: float | None = None
     """In how many seconds from its opening it was wanted to end; that stops nothing (`budget.seconds` does)."""
     took: float = 0.0
@@ -187,6 +189,7 @@ class Run:
             "replans": self.replans,
             **({"messages": [m.to_json() for m in self.messages]} if self.messages else {}),
             **({"parent": self.parent} if self.parent else {}),
+            **({"forked_from": self.forked_from} if self.forked_from else {}),
             **self._objective(),
             **({"rehearsal": True} if self.rehearsal else {}),
         }
@@ -221,6 +224,7 @@ def run_of(state: State, *, journal_failed: str = "") -> Run:
         messages=_messages(state),
         earlier=state.dialogue.earlier if state.dialogue is not None else 0,
         parent=state.parent,
+        forked_from=state.forked_from,
         deadline=state.deadline,
         took=round(max(0.0, state.at - state.opened_at), 6),
     )

@@ -13,8 +13,9 @@ import json
 import os
 import sqlite3
 import sys
+import time
 import weakref
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
@@ -23,10 +24,11 @@ from typing import Any
 
 from ..policies.errors import JournalError, UnknownRun
 from ..policies.signing import Signer, Verifier
+from .archive import exported, take_in
 from .events import Event, RunOpened
 from .journal import UNFINISHED, RunLine, at_rest, spent, unknown
 from .ledger import CLOSED, INLINE_BYTES, LINE, Entry, Ledger, Tail
-from .letting_go import forget
+from .letting_go import forget, prune
 from .locks import Locks
 from .personal import Disclosure, Personal
 from .reader import Reader
@@ -135,6 +137,43 @@ class SqliteJournal:
                 )
             with self._file.explained(), closing(self._file.connect()) as connection:
                 return forget(connection, run, self._key)
+
+    def prune(self, *, older_than: float, keep_failed: bool = False, now: float | None = None) -> list[str]:
+        """Delete the records of runs that were closed more than so many seconds ago; their ids.
+
+        What the chain over runs says of them stays, so that `verify` tells them from runs that somebody deleted.
+        `keep_failed`: only those that are done.
+        """
+        self._settle()
+        self._check_writable()
+        self._expect_key()
+        before = (time.time() if now is None else now) - older_than
+        with self._file.explained(), closing(self._file.connect()) as connection:
+            return prune(connection, before, keep_failed, self._key)
+
+    def exported(self, run: str | None = None) -> Iterator[str]:
+        """The journal, or one run, as lines of JSON (without line ends). Raises `UnknownRun`."""
+        self._settle()
+        if run is not None and self._line(run) is None:
+            raise self._unknown(run)
+        reader = Reader(self._file, self._file.connect())
+        try:
+            reader.ask("BEGIN")
+            yield from exported(reader, run)
+        finally:
+            reader.close()
+
+    def take_in(self, lines: Iterable[str | bytes]) -> list[str]:
+        """Take in what `exported` gave, all of it or nothing; the ids of its runs.
+
+        Raises `BadInput` for lines that are cut or are no export, and `JournalError` for a run that is there already, or that
+        does not verify.
+        """
+        self._settle()
+        self._check_writable()
+        with self._file.explained(), closing(self._file.connect()) as connection:
+            reader = Reader(self._file, connection)
+            return take_in(connection, lines, self._key, lambda key: verified(reader, None, key, "").problems)
 
     def disclose(self, run: str, seq: int) -> list[Disclosure]:
         """The personal values of one event, each with what shows that it is what was written. [] once they are deleted."""
@@ -303,13 +342,16 @@ class SqliteJournal:
                 seal(connection, key)
             expect_name(keyed(connection), key)
 
-    def _hold(self, run: str, held: ExitStack) -> None:
-        """Take the run's lock, as long as its log is open; who has it knows that nothing of the run is on its way."""
+    def _check_writable(self) -> None:
         self._check_open()
         if self._file.reading:
             raise JournalError(
                 f"the journal {self.path} was opened for reading; open it without reading=True"
             )
+
+    def _hold(self, run: str, held: ExitStack) -> None:
+        """Take the run's lock, as long as its log is open; who has it knows that nothing of the run is on its way."""
+        self._check_writable()
         lock = self._locks.take(f"run {run}")
         if lock is None:
             raise JournalError(

@@ -476,6 +476,9 @@ class State:
         # what the run was opened with
         self.run = ""
         self.parent = ""
+        self.forked_from = ""
+        self.taken: Mapping[str, dict[str, Any]] = {}
+        """Results of steps that are taken over from the run that this one was forked from."""
         self.started_at = ""
         """When the run was opened, as ISO 8601 in UTC: what `run.started_at` says."""
         self.inputs: dict[str, Any] = {}

@@ -58,6 +58,9 @@ def _enter(state: State, node: Node) -> None:
     """All that this step needs is settled: settle it, or open its lane."""
     if state.stopping:
         return
+    if state.taken and node.frame is state.root and node.code.id in state.taken:
+        _take_over(state, node)
+        return
     if node.blocker:
         settle(state, node, _BLOCKED, reason=f"{node.blocker!r} did not succeed")
         return
@@ -78,6 +81,14 @@ def _enter(state: State, node: Node) -> None:
         return
     node.lane = Lane(node, items)
     state.lanes.append(node.lane)
+
+
+def _take_over(state: State, node: Node) -> None:
+    """The run from which this one was forked has settled this step."""
+    taken = state.taken[node.code.id]
+    failure = Failure.from_json(taken["failure"]) if "failure" in taken else None
+    reason = f"taken over from run {state.forked_from}"
+    write_value(state, node.path, Outcome(taken["outcome"]), taken["value"], failure=failure, reason=reason)
 
 
 def write_value(

@@ -10,6 +10,7 @@ A problem is what does not hold; it is never a guess about who did it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -257,6 +258,13 @@ class Audit:
                 self.say(
                     f"run {run!r} was deleted: the chain over runs knows it, and there is no record of it"
                 )
+        for run, story in stories.items():
+            if story.pruned is not None and story.pruned.detail:
+                spent = self.reader.ask(
+                    "SELECT run FROM spent WHERE approval = ?", json.loads(story.pruned.detail)
+                )
+                if spent != [(run,)]:
+                    self.say(f"run {run!r} used an approval, and the list of spent ones does not know it")
 
     def holds(self, run: str, place: Place, story: Story) -> None:
         """Whether the run has the event of a position that was kept."""

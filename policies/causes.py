@@ -399,17 +399,22 @@ _HTTPX = {
     "UnsupportedProtocol": _BAD_URL,
 }
 
+_HTTPX_ALONE = {
+    "InvalidURL": _BAD_URL,
+    "DecodingError": _BAD_RESPONSE,
+    "TooManyRedirects": _REDIRECTS,
+    "StreamError CookieConflict": _BUG,
+}
+
 _LIBRARIES = (
-    _named("httpx", _HTTPX)
+    _named("httpx", _HTTPX | _HTTPX_ALONE)
     | _named("httpcore", _HTTPX)
+    | _named("httpx2", _HTTPX | _HTTPX_ALONE)
+    | _named("httpcore2", _HTTPX)
+    | {"openai.APIError": _PROTOCOL, "anthropic.APIError": _PROTOCOL}
     | _named(
-        "httpx",
-        {
-            "InvalidURL": _BAD_URL,
-            "DecodingError": _BAD_RESPONSE,
-            "TooManyRedirects": _REDIRECTS,
-            "StreamError CookieConflict": _BUG,
-        },
+        "pydantic_ai.exceptions",
+        {"ContentFilterError": _business("refused"), "UnexpectedModelBehavior": _PROTOCOL},
     )
     | _named(
         "requests.exceptions",
@@ -485,10 +490,16 @@ TYPES: Mapping[str, Rule] = _BUILTINS | _STANDARD | _LIBRARIES
 """By `module.Qualname` of the class."""
 
 _CORE = {"ConnectError": _CONNECT, "ProxyError": _PROXY, "ReadError WriteError NetworkError": _FAILED}
+_SDK = {"APITimeoutError": _timeout("timed_out"), "APIConnectionError": _FAILED}
 
 CARRIERS: Mapping[str, Rule] = (
     _named("httpx", _CORE | {"CloseError HTTPError": _FAILED})
     | _named("httpcore", _CORE)
+    | _named("httpx2", _CORE | {"CloseError HTTPError": _FAILED})
+    | _named("httpcore2", _CORE)
+    | _named("openai", _SDK)
+    | _named("anthropic", _SDK)
+    | _named("pydantic_ai.exceptions", {"ModelTimeoutError": _timeout("timed_out"), "ModelAPIError": _FAILED})
     | _named(
         "requests.exceptions",
         {
@@ -545,6 +556,13 @@ OPEN = frozenset(
         "urllib3.exceptions.HTTPError",
         "aiohttp.client_exceptions.ClientError",
         "httpx.HTTPError",
+        "httpx2.HTTPError",
+        "openai.APIConnectionError",
+        "openai.APITimeoutError",
+        "anthropic.APIConnectionError",
+        "anthropic.APITimeoutError",
+        "pydantic_ai.exceptions.ModelAPIError",
+        "pydantic_ai.exceptions.ModelTimeoutError",
         "urllib.error.URLError",
         "builtins.OSError",
         "builtins.BaseException",

@@ -293,6 +293,29 @@ def test_an_approval_must_be_signed_where_approvers_have_keys(shell: Shell) -> N
     assert shell.here(*run).code == 0
 
 
+def test_a_journal_is_sealed_carried_elsewhere_proved_and_pruned(shell: Shell) -> None:
+    """From `--journal-key` to `prune`; a change is exit code 1, and the position that `show` prints proves the run."""
+    Path("journal.key").write_text("0f" * 32)
+    seal = ("--journal-key", "journal.key")
+    run = ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approve", "--yes", "--journal", "runs.db")
+    assert shell.here(*run, *seal).code == 0
+    assert shell.here(*run).code != 0  # without its key nobody writes to it
+    position = shell.here("show", "last", "--journal", "runs.db", "--json").document["position"]
+    assert f"position {position}" in shell.here("show", "last", "--journal", "runs.db").err
+    words = ("verify", "runs.db", "last", "--key", "journal.key", "--last")
+    assert shell.here(*words, position).code == 0
+    said = shell.here(*words, position[:-1] + ("1" if position[-1] == "0" else "0"), "--json")
+    assert (said.code, "is not the one of the position" in said.document["problems"][0]) == (1, True)
+    Path("runs.jsonl").write_text(shell.here("export", "runs.db").out)
+    assert shell.here("import", "copy.db", "runs.jsonl", *seal).code == 0
+    assert shell.here("import", "copy.db", "runs.jsonl", *seal).code != 0
+    said = shell.here("verify", "copy.db", "--key", "journal.key", "--json")
+    assert (said.document["ok"], said.document["problems"]) == (True, [])
+    assert shell.here("prune", "copy.db", "--older-than", "1d", *seal, "--json").document == {"pruned": []}
+    said = shell.here("forget", "copy.db", "last", *seal, "--json")
+    assert said.document["deleted"] == 0
+
+
 def test_an_approval_for_other_inputs_is_refused(shell: Shell) -> None:
     """Exit code 3, and it says that the inputs differ."""
     shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
@@ -342,6 +365,23 @@ def test_the_command_that_is_shown_for_an_answer_works(shell: Shell) -> None:
     )
     assert said.code == 0, said.err
     assert said.document["output"] == ["paid ada", "paid bob"]
+
+
+def test_a_changed_tool_is_refused_or_accepted_by_name(shell: Shell) -> None:
+    """Exit code 3 with what differs; with --accept-changes the run goes on, and its events say who accepted what."""
+    shell.here("run", "pays.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
+    waiting = shell.here("show", "last", "--journal", "runs.db", "--json").document["waiting"]
+    answers = [word for asked in waiting for word in ("--decide", f"{asked['id']}=approve")]
+    source = Path("shop.py").read_text()
+    asks = 'requires_approval="each"'
+    Path("other.py").write_text(source.replace(asks, f'{asks}, version="2"'))
+    words = ("resume", "last", "--tools", "other.py", "--journal", "runs.db", *answers)
+    said = shell.here(*words, "--json")
+    assert (said.code, "version" in said.document["error"]["differences"][0]) == (3, True)
+    assert "--accept-changes" in said.document["error"]["message"]
+    assert shell.here(*words, "--accept-changes", "--by", "bob").code == 0
+    events = shell.here("show", "last", "--journal", "runs.db", "--events").out
+    assert "bob accepted: tool 'pay' changed" in " ".join(events.split())
 
 
 def test_a_rejected_call_is_never_made(shell: Shell) -> None:

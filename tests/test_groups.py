@@ -369,10 +369,8 @@ def test_a_cut_at_any_event_of_groups_repeats_and_undo_leads_to_the_same_end() -
             return end
 
         end = run_virtual("asyncio", main)
-        message = re.sub(
-            r" after \d of at most \d attempts", "", end.message
-        )  # the one that was cut is one of them
-        assert (end.state, message) == (expected.state, expected.message), cut
+        said = re.sub(r" after \d+ of at most \d+ attempts", "", end.message)  # a lost attempt is one, too
+        assert (end.state, said) == (expected.state, expected.message), cut
         assert {id: s.value for id, s in end.steps.items()} == {
             id: s.value for id, s in expected.steps.items()
         }, cut

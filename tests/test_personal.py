@@ -173,3 +173,21 @@ def test_what_is_declared_must_be_there() -> None:
         Engine([find], policies=Policies(personal={"fnd": ("/result",)}))
     with pytest.raises(BadInput, match="personal"):
         Policies(personal={"find": ("result",)})
+
+
+def test_a_fork_holds_no_personal_value_either(journal: SqliteJournal, path: Path) -> None:
+    """What it takes over stands beside its record, too; both can be replayed, and told when all is forgotten."""
+    engine = Engine([find, send, ask], policies=RULES, journal=journal)
+    fork = engine.fork_blocking("r", from_step="sent")
+    assert (fork.state, fork["found"]["people"][0]["phone"]) == ("waiting", PHONE)
+    ended = engine.resume_blocking(fork.id, decisions={fork.waiting[0].id: "approve"})
+    assert ended.ok
+    assert engine.replay("r").identical
+    assert engine.replay(fork.id).identical
+    text = stored(path)
+    assert ADA not in text
+    assert str(PHONE) not in text
+    acted = next(iter(journal.events(fork.id))).forked["acted"]  # type: ignore[union-attr, index]
+    assert [act["digest"] for act in acted if act["digest"] in text] == []
+    journal.forget(fork.id)
+    assert engine.show(fork.id)["found"]["people"][0]["mail"] == FORGOTTEN

@@ -14,13 +14,17 @@ MODULES = modules()
 IMPORTS = [found for name, path in MODULES.items() for found in imports_of(name, path)]
 
 HOMES = {
-    "anyio": ("foreplan.executor", "foreplan.registry.processes"),
+    "anthropic": ("foreplan.planner.models.anthropic_model",),
+    "anyio": ("foreplan.executor", "foreplan.registry.processes", "foreplan.planner.models.retrying"),
     "cryptography": ("foreplan.policies.signing",),
+    "httpx2": ("foreplan.planner.models.telling",),
     "jsonschema": ("foreplan.registry.schema",),
     "keyring": ("foreplan.registry.vaults",),
     "opentelemetry": ("foreplan.executor.telemetry",),
     "networkx": ("foreplan.planner.graph",),
+    "openai": ("foreplan.planner.models.openai_model",),
     "pydantic": ("foreplan",),
+    "pydantic_ai": ("foreplan.planner.models.pydantic_ai_model",),
     "pydantic_core": ("foreplan.policies.secrets",),
     "referencing": ("foreplan.registry.schema",),
     "rfc8785": ("foreplan.policies.canonical",),

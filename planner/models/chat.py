@@ -97,8 +97,13 @@ async def ask_model(model: ChatModel, messages: Sequence[Message], **options: An
 def refuse_if_forbidden(model: object) -> None:
     """Raises `BadInput` where real models are switched off and this one does not say that it is none."""
     forbidden = _FORBIDDEN.get() or os.environ.get(_VARIABLE, "") not in ("", "0")
-    if forbidden and getattr(model, "real", True):
+    if forbidden and is_real(model):
         raise BadInput(
             f"real models are switched off here, and {type(model).__name__} does not say `real = False`; "
             f"use a ScriptedModel or a recording, or unset {_VARIABLE}"
         )
+
+
+def is_real(model: object) -> bool:
+    """Whether a model may cost something: unless it says `real = False`, it may."""
+    return bool(getattr(model, "real", True))

@@ -49,6 +49,11 @@ class AIMessageChunk:
             self.id or other.id,
         )
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is something in it that can be heard."""
+        return bool(self.content or self.calls)
+
     def message(self) -> AIMessage:
         """The whole message; a stream that ended without a reason was cut off (`length`)."""
         read = [read_call(call.id, call.name, call.text) for call in self.calls]

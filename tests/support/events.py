@@ -132,7 +132,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
         ("run", "digest", "tool", "args_digest", "key", "reason", "id", "choice", "by", "hook"), _text
     ),
     **dict.fromkeys(
-        ("note", "parent", "cannot_plan", "text", "message", "about", "answer", "purpose", "state"), _text
+        ("note", "parent", "trace", "cannot_plan", "text", "message", "about", "answer", "purpose", "state"),
+        _text,
     ),
     **dict.fromkeys(("inputs", "question", "contracts"), _object),
     **dict.fromkeys(("args", "approval"), st.none() | _object),
@@ -146,10 +147,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "outcome": st.sampled_from(Outcome),
     "planner": st.booleans(),
     "usage": st.none() | st.dictionaries(_text, st.integers(0, 2**70) | st.floats(0, 1e9), max_size=2),
-    **dict.fromkeys(("agent", "fallback", "said"), st.none() | _object),
+    **dict.fromkeys(("agent", "fallback", "said", "forked", "accepted"), st.none() | _object),
     "spent": st.none() | st.dictionaries(_text, st.integers(0, 2**70) | st.floats(0, 1e9), max_size=2),
     "planner_calls": st.integers(0, 9),
-    "seconds": st.none() | st.floats(0, 1e9),
+    **dict.fromkeys(("seconds", "deadline"), st.none() | st.floats(0, 1e9)),
     **dict.fromkeys(("findings", "questions"), _rows),
     "plan": _plan,
     "patch": st.none() | _patch,

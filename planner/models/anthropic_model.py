@@ -1,0 +1,159 @@
+"""Anthropic's models, through the official SDK.
+
+AnthropicModel("claude-sonnet-4-5")                                       the key is in ANTHROPIC_API_KEY
+
+Each question has a client of its own, as in `openai_model.py`; the SDK's own retries and time limits are off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from ...policies.errors import BadInput
+from ...policies.secrets import Secret
+from .anthropic_form import Hearing, answer_tool, messages_body
+from .chunks import AIMessageChunk
+from .messages import AIMessage, Message
+from .sse import heard_parts
+from .telling import Names, Telling, allowed, key_for, needs, trusted, whole_answer
+
+__all__ = ["AnthropicModel"]
+
+
+class AnthropicModel:
+    """A model behind Anthropic's Messages API.
+
+    `max_tokens` bounds one answer. `options` go into every request (`thinking={…}`, `extra_body={…}`), `config` of one
+    question over them. A schema is asked for with a tool that takes the answer; `strict` uses the service's own output
+    format, which wants the strict form (`ModelPlanner(model, form="strict")`). `cache` marks tools and system as a prefix
+    to be kept. Raises `BadInput` where the package is missing, and when asked without a key.
+    """
+
+    real = True
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | Secret | None = None,
+        client: Any = None,
+        max_tokens: int = 8192,
+        strict: bool = False,
+        cache: bool = True,
+        **options: Any,
+    ) -> None:
+        if client is not None and (base_url is not None or api_key is not None):
+            raise BadInput("a client has its own base_url and api_key; give them, or the client")
+        self.model = model
+        self.max_tokens = max_tokens
+        self.strict = strict
+        self.cache = cache
+        self.options = options
+        self._given = client
+        self._settings = (base_url, api_key)
+        _sdk()
+
+    async def agenerate(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> AIMessage:
+        """The answer. Raises `ToolFailure` for what is none, and what the SDK raises."""
+        hearing = self._hearing(tools, response_format)
+        body = self._body(hearing.telling.names, messages, tools, response_format, config)
+        async with self._open() as client:
+            asked = client.messages.with_raw_response.create(**allowed(client.messages.create, body))
+            document = whole_answer((await asked).http_response)
+        heard = hearing.whole(document)
+        return (heard + hearing.telling.end()).message()
+
+    async def astream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> AsyncGenerator[AIMessageChunk, None]:
+        """The answer, part by part; a failure may come after some of them."""
+        hearing = self._hearing(tools, response_format)
+        body = self._body(hearing.telling.names, messages, tools, response_format, config)
+        async with (
+            self._open() as client,
+            client.messages.with_streaming_response.create(
+                **allowed(client.messages.create, body), stream=True
+            ) as answer,
+            aclosing(heard_parts(answer.http_response.aiter_lines(), hearing.part)) as parts,
+        ):
+            async for part in parts:
+                yield part
+        yield hearing.telling.end()
+
+    def _hearing(
+        self, tools: Sequence[Mapping[str, Any]] | None, schema: Mapping[str, Any] | None
+    ) -> Hearing:
+        answer = answer_tool(tools) if schema is not None and not self.strict else ""
+        bare = schema is None or schema.get("type") == "object"
+        return Hearing(Telling(Names(tools)), answer, bare=bare)
+
+    def _body(
+        self,
+        names: Names,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None,
+        response_format: Mapping[str, Any] | None,
+        config: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        body = messages_body(
+            messages,
+            names,
+            tools=tools,
+            response_format=response_format,
+            strict=self.strict,
+            cache=self.cache,
+        )
+        set_ = {**self.options, **(config or {})}
+        if "thinking" in set_ and body.get("tool_choice", {}).get("type") == "tool":
+            body["tool_choice"] = {"type": "auto"}  # a model that thinks cannot be made to call a tool
+        return {"model": self.model, "max_tokens": self.max_tokens, **body, **set_}
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[Any]:
+        if self._given is not None:
+            yield self._given.with_options(max_retries=0)
+            return
+        async with self._client() as client:
+            if not (client.api_key or client.auth_token or client.credentials):
+                raise BadInput(
+                    "Anthropic cannot be asked without a key: set ANTHROPIC_API_KEY or give api_key"
+                )
+            yield client
+
+    def _client(self) -> Any:
+        anthropic = _sdk()
+        url, key = self._settings
+        web = anthropic.DefaultAsyncHttpxClient(verify=trusted(), timeout=None)
+        return anthropic.AsyncAnthropic(
+            api_key=key_for(key, url, "anthropic.com"),
+            base_url=url,
+            max_retries=0,
+            timeout=None,
+            http_client=web,
+        )
+
+    def __repr__(self) -> str:
+        return f"<AnthropicModel {self.model}>"
+
+
+def _sdk() -> Any:
+    try:
+        import anthropic
+    except ModuleNotFoundError:
+        raise needs("anthropic", "anthropic") from None
+    return anthropic
