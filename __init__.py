@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
     from .planner.models.openai_model import OpenAIModel
     from .planner.models.priced import Priced
+    from .planner.models.pydantic_ai_model import PydanticAIModel
     from .planner.models.recorded import RecordedModel
     from .planner.models.retrying import Retrying
     from .planner.models.scripted import ScriptedModel
@@ -91,6 +92,7 @@ __all__ = [
     "Policies",
     "Priced",
     "Principal",
+    "PydanticAIModel",
     "Rate",
     "Rates",
     "React",
@@ -146,6 +148,7 @@ _HOMES = {
     "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
     "planner.models.openai_model": ("OpenAIModel",),
     "planner.models.priced": ("Priced",),
+    "planner.models.pydantic_ai_model": ("PydanticAIModel",),
     "planner.models.recorded": ("RecordedModel",),
     "planner.models.retrying": ("Retrying",),
     "planner.models.scripted": ("ScriptedModel",),

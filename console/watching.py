@@ -5,6 +5,7 @@ Ctrl-C and SIGTERM end it alike: what runs is paused, and left to the next who l
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import threading
@@ -40,22 +41,30 @@ def watch(
         assert journal is not None
         engine = Engine(**setting.loaded(), journal=journal)
         options: dict[str, Any] = {"once": once, "partly": partly, "paused": paused, "every": every}
+
+        async def look() -> None:
+            with _ended_by_sigterm():
+                if not once:
+                    teller.begun(str(journal.path))
+                await engine.resume_all(**options, tell=teller.tell)
+
         try:
-            with _ended_like_ctrl_c():
-                wait_for(lambda: engine.resume_all(**options, tell=teller.tell))
-        except KeyboardInterrupt:
+            wait_for(look)
+        except (KeyboardInterrupt, asyncio.CancelledError):
             teller.stopped()
             return Code.INTERRUPTED
     return teller.code
 
 
 @contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
-    """SIGTERM, by which services are ended, does what Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM, by which services are ended, cancels the task as Ctrl-C does; also where a shell has Ctrl-C ignored."""
+    task = asyncio.current_task()
+    if threading.current_thread() is not threading.main_thread() or task is None:
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    loop = asyncio.get_running_loop()
+    before = signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(task.cancel))
     try:
         yield
     finally:
@@ -69,6 +78,13 @@ class _Teller:
         self.code = Code.DONE
         self._screen = screen
         self._under_way: set[str] = set()
+
+    def begun(self, journal: str) -> None:
+        """It looks, and can be ended."""
+        if self._screen.json:
+            self._write({"what": "watching", "journal": journal})
+        else:
+            self._screen.say(f"watching {journal}; Ctrl-C ends it")
 
     def tell(self, said: Progress) -> None:
         """One line."""

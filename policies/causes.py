@@ -413,6 +413,10 @@ _LIBRARIES = (
     | _named("httpcore2", _HTTPX)
     | {"openai.APIError": _PROTOCOL, "anthropic.APIError": _PROTOCOL}
     | _named(
+        "pydantic_ai.exceptions",
+        {"ContentFilterError": _business("refused"), "UnexpectedModelBehavior": _PROTOCOL},
+    )
+    | _named(
         "requests.exceptions",
         {
             "ConnectTimeout": _CONNECT_TIMEOUT,
@@ -495,6 +499,7 @@ CARRIERS: Mapping[str, Rule] = (
     | _named("httpcore2", _CORE)
     | _named("openai", _SDK)
     | _named("anthropic", _SDK)
+    | _named("pydantic_ai.exceptions", {"ModelTimeoutError": _timeout("timed_out"), "ModelAPIError": _FAILED})
     | _named(
         "requests.exceptions",
         {
@@ -556,6 +561,8 @@ OPEN = frozenset(
         "openai.APITimeoutError",
         "anthropic.APIConnectionError",
         "anthropic.APITimeoutError",
+        "pydantic_ai.exceptions.ModelAPIError",
+        "pydantic_ai.exceptions.ModelTimeoutError",
         "urllib.error.URLError",
         "builtins.OSError",
         "builtins.BaseException",

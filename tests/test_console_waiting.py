@@ -187,9 +187,13 @@ def test_processes_that_watch_one_journal_do_not_fight(shell: Shell) -> None:
     environment = {**child_environment(), "FOREPLAN_JOURNAL": "runs.db"}
     reads, writes = os.pipe()
     with os.fdopen(reads) as lines, ExitStack() as held:
+        before = signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # as a shell does for what it starts in the background
         both = [
             held.enter_context(subprocess.Popen(command, stdout=writes, env=environment)) for _ in range(2)
         ]
+        signal.signal(signal.SIGINT, before)
         os.close(writes)
         for run in runs:
             approve(shell, run)

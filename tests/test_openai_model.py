@@ -6,6 +6,7 @@ import importlib.util
 import re
 from typing import Any
 
+import anyio
 import pytest
 from support.services import Answer, Service, service, stream
 
@@ -24,7 +25,7 @@ from foreplan.policies.failures import ToolFailure
 if importlib.util.find_spec("openai") is None:
     pytest.skip("the package openai is not installed", allow_module_level=True)
 
-from foreplan import create_agent
+from foreplan import Engine, ModelPlanner, Policies, Registry, Retry, Retrying, create_agent, tool
 from foreplan.planner.models.chunks import ask_streaming
 from foreplan.planner.models.openai_model import OpenAIModel
 from foreplan.policies.errors import BadInput
@@ -405,3 +406,24 @@ def test_an_agent_asks_again_after_a_broken_answer() -> None:
     with service({"choices": []}, said("four")) as there:
         run = create_agent(model_at(there)).invoke("Two and two?")
         assert (run.output, len(there.asked)) == ("four", 2)
+
+
+PLAN = """{"foreplan": 1, "goal": "g", "output": {"$": "s"},
+"steps": [{"id": "s", "tool": "add", "args": {"a": 1, "b": 2}}]}"""
+
+
+def test_a_plan_streamed_by_a_service_is_asked_for_again_and_runs() -> None:
+    """The first plan is asked for outside a run: `Retrying` waits as long as the service wants, and no step is lost."""
+
+    @tool(effect="reads")
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    parts = [part(content=PLAN[at : at + 9]) for at in range(0, len(PLAN), 9)]
+    later = Answer(b"{}", 429, headers={"Retry-After": "0"})
+    with service(later, stream(*parts, part("stop"), "[DONE]")) as there:
+        planner = ModelPlanner(Retrying(model_at(there), Retry(base=0)))
+        engine = Engine(Registry(add), planner=planner, policies=Policies(start_early=True))
+        run = anyio.run(engine.plan_and_run, "g")
+        assert (run.output, len(there.asked), there.body["stream"]) == (3, 2, True)

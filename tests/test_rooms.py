@@ -24,6 +24,7 @@ HOMES = {
     "networkx": ("foreplan.planner.graph",),
     "openai": ("foreplan.planner.models.openai_model",),
     "pydantic": ("foreplan",),
+    "pydantic_ai": ("foreplan.planner.models.pydantic_ai_model",),
     "pydantic_core": ("foreplan.policies.secrets",),
     "referencing": ("foreplan.registry.schema",),
     "rfc8785": ("foreplan.policies.canonical",),

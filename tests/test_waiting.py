@@ -21,7 +21,7 @@ from foreplan import (
     ask,
     tool,
 )
-from foreplan.executor.events import DecisionMade, Event, RunOpened, RunPaused, RunResumed
+from foreplan.executor.events import DecisionAsked, DecisionMade, Event, RunOpened, RunPaused, RunResumed
 from foreplan.executor.journal import Journal
 from foreplan.executor.questions import questions_in
 from foreplan.executor.resuming import Progress
@@ -29,6 +29,7 @@ from foreplan.executor.run import run_of
 from foreplan.executor.runtime import Answer
 from foreplan.executor.sqlite_journal import SqliteJournal
 from foreplan.policies.errors import BadInput, JournalError, NotApproved
+from foreplan.policies.signing import HmacSigner
 
 pytestmark = pytest.mark.anyio
 
@@ -246,6 +247,67 @@ async def test_every_prefix_of_an_answered_run_leads_to_the_same() -> None:
     [resumed] = [event.seq for event in events if isinstance(event, RunResumed)]
     assert max(made) < resumed
     assert run_of(replay(State(TOOLS), events)) == end
+
+
+async def test_a_call_nobody_knows_of_is_made_again_once_somebody_says_so() -> None:
+    """A `retry` that was kept is no attempt that was lost with a process: it is not asked about again."""
+    journal, lines = MemoryJournal(), ["dead", "live"]
+
+    @tool(effect="acts")
+    async def dial(to: str) -> str:
+        """Break the first time."""
+        if lines.pop(0) == "dead":
+            raise RuntimeError("the line went dead")
+        return f"reached {to}"
+
+    tools = Registry(dial)
+    run = await engine(journal, tools).run(
+        plan({"id": "d", "tool": "dial", "args": {"to": "ada"}}, output={"$": "d"})
+    )
+    await engine(journal, NONE).decide(run.id, {"d:unknown:1": "retry"})
+    assert (await engine(journal, tools).resume(run.id)).output == "reached ada"
+
+
+async def test_wherever_a_process_dies_the_answers_that_were_taken_hold() -> None:
+    """An answered run is cut at every event: what is still asked is answered, and the run ends the same."""
+    journal = MemoryJournal()
+    run = await engine(journal).run(each("ada", "bob"))
+    for to, word in (("ada", "approve"), ("bob", "reject")):
+        await engine(journal).decide(
+            run.id, {f"pays[{int(to == 'bob')}]:call:0": Answer(word, "eve", reason="r")}
+        )
+    end = await engine(journal).resume(run.id)
+    events = list(journal.events(run.id))
+    first = next(event.seq for event in events if isinstance(event, DecisionAsked))
+    for cut in range(first + 1, len(events)):
+        left = killed(journal, run.id, cut)
+        said = {
+            q.id: Answer("accept", value="paid ada") if q.asked.about == "unknown" else _word(q.id)
+            for q in engine(left, NONE).waiting()
+        }
+        if said:
+            await engine(left, NONE).decide(run.id, said)
+        again = await engine(left).resume(run.id)
+        if again.waiting:  # it died while it paid
+            again = await engine(left).resume(
+                run.id, decisions={again.waiting[0].id: Answer("accept", value="paid ada")}
+            )
+        assert (again.state, again.output, again.failures) == (end.state, end.output, end.failures), cut
+
+
+def _word(id_: str) -> Answer:
+    return Answer("approve" if "[0]" in id_ else "reject", "eve", reason="r")
+
+
+async def test_an_answer_is_sealed_as_all_else_is(tmp_path: Path) -> None:
+    """In a journal with a key an answer needs the key, and the record holds with it."""
+    key = HmacSigner(b"k" * 32)
+    with SqliteJournal(tmp_path / "runs.db", key=key) as journal:
+        run = await engine(journal).run(each("ada"))
+        await engine(journal, NONE).decide(run.id, {"pays[0]:call:0": "approve"})
+        assert journal.verify(run.id).ok
+    with SqliteJournal(tmp_path / "runs.db") as journal, pytest.raises(JournalError, match="key"):
+        await engine(journal, NONE).decide(run.id, {"pays[0]:call:0": "approve"})
 
 
 # ---- the time a run waits

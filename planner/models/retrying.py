@@ -1,4 +1,4 @@
-"""A model that is asked again: for those who ask one outside a run, whose policy does the same."""
+"""A model that is asked again: for what is asked outside a run, like the first plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ __all__ = ["Retrying"]
 class Retrying:
     """Asks again where that may help, by kind of failure, with full jitter and never before Retry-After.
 
-    In a run `Policies.retry` does this already, journaled: there the attempts would multiply. Once a part of a streamed
+    `engine.plan` asks once and raises what its planner raises, so a planner's model is worth wrapping. The rounds of a loop
+    are repeated by `Policies.retry` already, journaled: there the attempts would multiply. Once a part of a streamed
     answer was heard, it is not asked again.
     """
 
