@@ -68,7 +68,7 @@ from .handed_in import check_deadline, check_host, check_names, journal_of, veri
 from .hands import Hands, Result
 from .journal import Journal, Log, RunLine
 from .limits import Limiter
-from .mind import replay
+from .mind import all_stays, replay
 from .planning import asks_models
 from .questions import Question, questions_in
 from .recorded import events_so_far, is_closed, read_run, recorded
@@ -397,8 +397,9 @@ class Engine(Driving):
         await self._learn()
         log = self.journal.reopen(run_id)
         with held(log):
-            events = list(self.journal.events(run_id))
-            state, accepted = self._restore(run_id, events, accept_changes)
+            with all_stays():
+                events = list(self.journal.events(run_id))
+                state, accepted = self._restore(run_id, events, accept_changes)
             self._recall(state, events)
             runtime = self._runtime(state, log)
             answers = answers_in(state, decisions or {}, self.principal)
