@@ -64,7 +64,7 @@ from .driving import Driving, answers_in, expect_inside, held
 from .early import Early
 from .events import ASIDE, Event
 from .forking import fork_id, forked, plan_of
-from .handed_in import check_deadline, check_host, check_names, journal_of, verifiers_of
+from .handed_in import check_deadline, check_host, check_names, check_run_id, journal_of, verifiers_of
 from .hands import Hands, Result
 from .journal import Journal, Log, RunLine
 from .limits import Limiter
@@ -149,6 +149,7 @@ class Engine(Driving):
         self.principal = self.policies.roles.grant(principal)
         self.journal = journal_of(journal)
         self._approvers = verifiers_of(approvers)
+        expect(bool, approver_differs, "approver_differs")
         self._approver_differs = approver_differs
         if react is not None:
             expect(React, react, "react", "React(model) makes one")
@@ -165,7 +166,7 @@ class Engine(Driving):
         }
         self._readers: list[Watcher] = []
         functions = {"decide": decide, "watch": watch, "listen": listen, "authorize": authorize, **hooks}
-        check_host(planner, hands, clock=clock, dice=dice, **functions)
+        check_host(planner, hands, telemetry, clock=clock, dice=dice, **functions)
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
@@ -211,6 +212,7 @@ class Engine(Driving):
         With `policies.start_early`, calls that only read begin while the plan still arrives. Raises what `plan` and
         `run` raise; `NotApproved` with the `plan` where it needs an approval.
         """
+        check_run_id(run_id)
         run_id = run_id or _new_id(self._host.clock())
         if not self.policies.start_early:
             plan = await self._plan(goal, schema)
@@ -304,6 +306,7 @@ class Engine(Driving):
     ) -> Run:
         self._checked(plan)
         check_deadline(deadline)
+        check_run_id(run_id)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
         await self._learn()
@@ -365,6 +368,7 @@ class Engine(Driving):
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
+        check_run_id(run_id)
         await self._learn()
         said = spoken(messages)
         shown = await self._shown(None, _asked(said), always=_called(said))
@@ -513,6 +517,10 @@ class Engine(Driving):
         may differ from those of the run. Raises `UnknownRun`, and `BadInput` where there is nothing to run again.
         """
         expect(str, run_id, "the id of a run")
+        if plan is not None:
+            expect(Plan, plan, "the plan")
+        if policies is not None:
+            expect(Policies, policies, "the policies")
         registry = self.registry if tools is None else Registry.of(tools)
         events = list(self.journal.events(run_id))
         return compared(events, registry, plan=plan, policies=policies, check=self._would_check)

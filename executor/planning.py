@@ -106,6 +106,9 @@ class Planning:
         planner = self._host.planner
         if planner is None:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
+        expect(str, goal, "the goal")
+        if inputs is not None:
+            expect(Mapping, inputs, "the schema of the inputs")
         await self._learn()
         self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(

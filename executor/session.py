@@ -23,7 +23,7 @@ from ..planner.plan import Plan
 from ..planner.react import compact, shown, told_failure
 from ..planner.requests import EARLIER
 from ..planner.shapes import shape_of, words_of
-from ..policies.errors import BadInput, UnknownRun
+from ..policies.errors import BadInput, UnknownRun, expect
 from ..policies.expressions import EvaluationError, ExpressionError, parse
 from ..policies.failures import Kind, ToolFailure
 from ..registry.tools import Tool
@@ -55,6 +55,7 @@ class Session:
     def __init__(self, engine: Engine, id: str) -> None:
         if not isinstance(id, str) or not id:
             raise BadInput(f"a session has a name, not {id!r}")
+        expect(Engine, engine, "the engine")
         self.id = id
         self._ended: dict[int, Run] = {}
         self._engine = engine.with_tools(self._recall())
@@ -88,6 +89,7 @@ class Session:
 
     async def run(self, plan: Plan, *, approval: Approval | None = None) -> Run:
         """A turn with a plan; a plan with the input `earlier` gets the earlier results."""
+        expect(Plan, plan, "the plan")
         return await self._engine.run(
             plan, inputs=self.inputs_of(plan), approval=approval, run_id=self._next()
         )
