@@ -187,9 +187,7 @@ def test_processes_that_watch_one_journal_do_not_fight(shell: Shell) -> None:
     environment = {**child_environment(), "FOREPLAN_JOURNAL": "runs.db"}
     reads, writes = os.pipe()
     with os.fdopen(reads) as lines, ExitStack() as held:
-        before = signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # as a shell does for what it starts in the background
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell has it in the background
         both = [
             held.enter_context(subprocess.Popen(command, stdout=writes, env=environment)) for _ in range(2)
         ]
@@ -197,9 +195,11 @@ def test_processes_that_watch_one_journal_do_not_fight(shell: Shell) -> None:
         os.close(writes)
         for run in runs:
             approve(shell, run)
+        told: list[dict[str, Any]] = []
         ended: list[dict[str, Any]] = []
-        while len(ended) < len(runs):
-            ended += [said for said in [json.loads(next(lines))] if said["what"] == "ended"]
+        while [said["what"] for said in told].count("watching") < 2 or len(ended) < len(runs):
+            told.append(json.loads(next(lines)))
+            ended = [said for said in told if said["what"] == "ended"]
         for process in both:
             process.send_signal(signal.SIGTERM)
         rest = [json.loads(line)["what"] for line in lines]
