@@ -16,8 +16,8 @@ import inspect
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -216,7 +216,8 @@ class Engine(Driving):
         run_id = run_id or _new_id(self._host.clock())
         if not self.policies.start_early:
             plan = await self._plan(goal, schema)
-            return await self.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
+            with _hands_over(plan):
+                return await self.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
         try:
             async with anyio.create_task_group() as tasks:
                 early = Early(self._alone(), run_id, inputs, tasks)
@@ -238,7 +239,8 @@ class Engine(Driving):
         self._spent[plan.digest] = spent._replace(tool_calls=spent.tool_calls + early.discarded_by(plan))
         other = copy.copy(self)
         other._host = self._host._replace(early=early)
-        return await other.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
+        with _hands_over(plan):
+            return await other.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
 
     def approve(
         self,
@@ -736,7 +738,11 @@ class Engine(Driving):
         child._safe = self._safe
         host = self._host
         child._host = child._host._replace(
-            safe=self._safe, limiter=host.limiter, readers=host.readers, telemetry=host.telemetry
+            safe=self._safe,
+            limiter=host.limiter,
+            listen=host.listen,
+            readers=host.readers,
+            telemetry=host.telemetry,
         )
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
@@ -768,6 +774,16 @@ class Engine(Driving):
 
 
 _OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
+
+
+@contextmanager
+def _hands_over(plan: Plan) -> Iterator[None]:
+    """Whoever is told that a plan needs an approval gets the plan, which nobody else holds."""
+    try:
+        yield
+    except NotApproved as error:
+        error.plan = plan
+        raise
 
 
 def _new_id(now: float) -> str:

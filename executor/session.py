@@ -5,8 +5,8 @@
     plan = await session.plan("Cancel the older one")             may use `inputs.earlier.t1`
     await session.run(plan, approval=...)                         a turn with a plan: run support-42-t2
 
-`Session(engine, "support-42")` in another process goes on where it was. A turn is a run like any other, shown, resumed
-and audited by its id. A later goal refers to earlier results by their turn: a plan as `inputs.earlier.t1`, the model by
+`Session(engine, "support-42")` in another process goes on where it was. A turn is a run like any other, shown, decided,
+cancelled and audited by its id; `session.resume` goes on with one that waits. A later goal refers to earlier results by their turn: a plan as `inputs.earlier.t1`, the model by
 the tool `recall`.
 """
 
@@ -29,6 +29,7 @@ from ..policies.failures import Kind, ToolFailure
 from ..registry.tools import Tool
 from .engine import Engine
 from .run import Run
+from .runtime import Answer
 
 __all__ = ["Session"]
 
@@ -94,6 +95,15 @@ class Session:
             plan, inputs=self.inputs_of(plan), approval=approval, run_id=self._next()
         )
 
+    async def resume(
+        self, *, decisions: Mapping[str, Answer | str] | None = None, accept_changes: str = ""
+    ) -> Run:
+        """Go on with the last turn, which was interrupted or waits for people. Raises what `Engine.resume` raises."""
+        turns = self.turns
+        if not turns:
+            raise BadInput("this session has no turn to go on with; say something, or run a plan")
+        return await self._engine.resume(turns[-1].id, decisions=decisions, accept_changes=accept_changes)
+
     def inputs_of(self, plan: Plan) -> dict[str, Any]:
         """What a plan of this session is run with, and approved for."""
         wants = plan.inputs is not None and EARLIER in plan.inputs.get("properties", {})
@@ -106,7 +116,7 @@ class Session:
             last = turns[-1]
             raise BadInput(
                 f"turn {len(turns)} of this session is not at its end: {last.message}; "
-                f"resume or cancel run {last.id!r} first"
+                f"go on with it by session.resume(decisions=...), or end it by engine.cancel({last.id!r})"
             )
         return f"{self.id}-t{len(turns) + 1}"
 

@@ -91,11 +91,12 @@ def test_a_slip_is_said_at_once(slip: str) -> None:
 def test_the_id_of_a_run_is_a_line_of_text(id_: Any) -> None:
     """One that is none would stand in the journal for good, and break what lists the runs."""
     one = engine()
-    for begin in (
+    begins: list[Callable[[], Any]] = [
         lambda: one.run_blocking(PLAN, run_id=id_),
         lambda: one.answer_blocking("hi", run_id=id_),
         lambda: anyio.run(lambda: one.plan_and_run("g", run_id=id_)),
-    ):
+    ]
+    for begin in begins:
         with pytest.raises(BadInput, match="the id of a run is a line of text"):
             begin()
     assert one.runs() == []
