@@ -35,7 +35,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
 from .admission import interrupted
-from .blocking import DRIVING, cause_of
+from .blocking import DRIVING, first_error
 from .budget import Used
 from .changes import accepted_by, terms_of
 from .events import Event, Outcome
@@ -233,13 +233,9 @@ class Driving(Planning):
         token = DRIVING.set(run)
         telemetry = self._host.telemetry
         try:
-            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
+            seen = telemetry.driving(runtime.state) if telemetry is not None else nullcontext()
+            with first_error(), seen:
                 await runtime.drive(commands)
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
         finally:
             DRIVING.reset(token)
             del self._live[run]

@@ -56,7 +56,7 @@ from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .authorize import Authorize
-from .blocking import block, cause_of
+from .blocking import block, first_error
 from .budget import Used, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .comparing import Comparison, compared
@@ -218,17 +218,12 @@ class Engine(Driving):
             plan = await self._plan(goal, schema)
             with _hands_over(plan):
                 return await self.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
-        try:
+        with first_error():
             async with anyio.create_task_group() as tasks:
                 early = Early(self._alone(), run_id, inputs, tasks)
                 plan = await self._plan(goal, schema, early.begin)
                 run = await self._run_after(early, plan, inputs, run_id, deadline)
                 tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
         return run
 
     async def _run_after(
@@ -492,14 +487,9 @@ class Engine(Driving):
             return other.resume(run_id)
 
         pick = Pick(partly, paused)
-        try:
+        with first_error():
             found = Resuming(self.journal, drive, pick=pick, every=every, at_once=at_once, tell=tell)
             await found.go(once=once)
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
 
     def waiting(self) -> list[Question]:
         """What the runs of the journal wait for people to say, the oldest run first; replays none of them."""
