@@ -277,12 +277,15 @@ def _settle_lost(runtime: Runtime) -> None:
 def answers_in(
     state: State, decisions: Mapping[str, Answer | str], principal: Principal
 ) -> dict[str, Answer]:
+    expect(Mapping, decisions, "what is decided", 'write {"the id of a question": "approve"}')
     answers = {}
     for id_, said in decisions.items():
         asked = state.decisions.get(id_)
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
-            raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
+            raise BadInput(
+                f"no question {id_!r} is open{did_you_mean(str(id_), state.decisions)} (open: {open_})"
+            )
         before = state.answered.get(id_)
         if before is not None:
             raise BadInput(

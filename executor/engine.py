@@ -476,9 +476,10 @@ class Engine(Driving):
         each `every` seconds, and `at_once` runs go on at a time; several engines, in several processes, can do this on one
         journal. `tell` hears what becomes of each run. A run that cannot go on here (`NotApproved`) is told and left alone.
         """
-        if not (every > 0 and at_once >= 1):
+        numbers = isinstance(every, int | float) and isinstance(at_once, int)
+        if not (numbers and every > 0 and at_once >= 1):
             raise BadInput(
-                f"`every` is a number of seconds and `at_once` a number of runs, not {every} and {at_once}"
+                f"`every` is a number of seconds and `at_once` a number of runs, not {every!r} and {at_once!r}"
             )
 
         def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run]:

@@ -49,6 +49,14 @@ def engine() -> Engine:
     return Engine([look], planner=StaticPlanner(PLAN), react=React(MODEL))
 
 
+def events_after(after: Any) -> Any:
+    async def first() -> None:
+        async for _ in engine().events("r", after=after):
+            pass
+
+    anyio.run(first)
+
+
 SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
     "a record without names": (lambda: Budget(5), "Budget(tool_calls=...)"),  # type: ignore[call-arg]
     "a principal without names": (lambda: Principal("ada"), "Principal(id=...)"),  # type: ignore[call-arg]
@@ -73,6 +81,8 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
     "a signer": (lambda: engine().approve(PLAN, by="ada", signer=NO), "HmacSigner"),
     "telemetry": (lambda: Engine([look], telemetry=NO), "no telemetry"),
     "approver_differs": (lambda: Engine([look], approver_differs=NO), "must be a bool"),
+    "how often to look": (lambda: anyio.run(lambda: engine().resume_all(every=NO)), "seconds"),
+    "where events begin": (lambda: events_after(NO), "the number of the last event"),
     "a plan to replay": (lambda: engine().replay("r", plan=NO), "must be a Plan"),
     "policies to replay": (lambda: engine().replay("r", policies=NO), "must be a Policies"),
 }
@@ -85,6 +95,38 @@ def test_a_slip_is_said_at_once(slip: str) -> None:
     with pytest.raises(BadInput) as caught:
         make()
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "said"),
+    [
+        ("approve", "must be a Mapping"),
+        ({"a:call:0": True}, "an Answer or a word (approve, reject, edit), not True"),
+        ({"a:call:0": {"choice": "approve"}}, "an Answer or a word (approve, reject, edit)"),
+        ({3: "approve"}, "no question 3 is open (open: a:call:0)"),
+    ],
+)
+def test_what_is_no_answer_to_a_person_s_question_is_said(decisions: Any, said: str) -> None:
+    """By whoever decides, and the question stays open."""
+
+    @tool(requires_approval="each")
+    async def pay(q: str) -> str:
+        """Pay."""
+        return q
+
+    async def decide(question: Any) -> Any:
+        return True
+
+    document = {"foreplan": 1, "goal": "g", "steps": [{"id": "a", "tool": "pay", "args": {"q": "x"}}]}
+    plan = Plan.model_validate(document)
+    one = Engine([pay], decide=decide)
+    run = one.run_blocking(plan, approval=one.approve(plan, by="ada"))
+    assert run.state == "waiting"
+    for answer in (one.resume_blocking, one.decide_blocking):
+        with pytest.raises(BadInput) as caught:
+            answer(run.id, decisions=decisions)
+        assert said in str(caught.value)
+    assert [asked.id for asked in one.show(run.id).waiting] == ["a:call:0"]
 
 
 @pytest.mark.parametrize("id_", [3, "", "  ", "a\0b", "a\nb", "\ud800"])
