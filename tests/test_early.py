@@ -142,6 +142,23 @@ def test_nothing_begins_early_where_somebody_is_to_be_asked_or_data_go_out(
     assert not [line for line in engine.runs() if "early" in line.run]
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_who_must_approve_first_gets_the_plan(early: bool) -> None:
+    """It was paid for, and is what is to be reviewed, approved and run."""
+    steps = [step("a", args={"key": "a"}), step("b", "write", args={"text": "b"})]
+    model = Slow({"foreplan": 1, "goal": "g", "steps": steps})
+    policies = Policies(start_early=early, approve="always")
+    engine = Engine([read, write], planner=ModelPlanner(model), policies=policies, clock=now)
+
+    async def main() -> Run:
+        with pytest.raises(NotApproved) as caught:
+            await engine.plan_and_run("g")
+        plan = caught.value.plan
+        return await engine.run(plan, approval=engine.approve(plan, by="ada"))
+
+    assert run_virtual("asyncio", main)["b"] == "b"
+
+
 def test_early_calls_are_within_the_budget() -> None:
     """And those nobody asks for are charged like the rest."""
     steps = [step(f"s{n}", args={"key": str(n)}) for n in range(4)]
