@@ -214,7 +214,8 @@ class Engine(Driving):
         """
         check_run_id(run_id)
         run_id = run_id or _new_id(self._host.clock())
-        if not self.policies.start_early:
+        # a hook may give a call other arguments: then the early call would be another, made and charged beside it
+        if not self.policies.start_early or "before_call" in self._host.hooks:
             plan = await self._plan(goal, schema)
             with _hands_over(plan):
                 return await self.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)

@@ -168,6 +168,43 @@ def test_early_calls_are_within_the_budget() -> None:
     assert len(CALLED) <= 2
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_early_call_is_left_waiting(backend: str) -> None:
+    """One that was cut short is closed: there is nothing left to resume."""
+    text = {"foreplan": 1, "steps": [step("a", args={"key": "a"}), step("b", "no_such_tool")]}
+    engine = engine_of(*[text] * 3)
+    with pytest.raises(CheckFailed):
+        run_it(engine, backend)
+    lines = {line.run: line.state for line in engine.runs()}
+    assert lines
+    assert set(lines.values()) <= {"done", "stopped"}
+
+    late = {
+        "foreplan": 1,
+        "steps": [step("b", "no_such_tool", args={"filling": "x" * 50}), step("a", args={"key": "a"})],
+    }
+    engine = engine_of(late, max_repairs=0)
+    with pytest.raises(CheckFailed):
+        run_it(engine, backend)
+    assert [line.state for line in engine.runs()] == ["stopped"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hook_that_may_change_calls_lets_none_begin_early(backend: str) -> None:
+    """The early call would be another than the one of the plan, and both would be made."""
+    plan = {"foreplan": 1, "steps": [step("a", args={"key": "a"}), step("b", args={"key": "b"})]}
+    engine = Engine(
+        [read],
+        planner=ModelPlanner(Slow(plan)),
+        policies=Policies(start_early=True, budget=Budget(tool_calls=2)),
+        before_call=lambda call: {"key": f"{call.args['key']}!"},
+        clock=now,
+    )
+    run, _ = run_it(engine, backend)
+    assert sorted(key for _, key in CALLED) == ["a!", "b!"]
+    assert run.tool_calls == 2
+
+
 def test_a_planner_that_fails_ends_what_has_begun() -> None:
     """No call outlives the question."""
     engine = engine_of({"cannot_plan": "no"}, {"steps": STEPS[:1]})

@@ -24,6 +24,7 @@ from foreplan import (
     ScriptedModel,
     Session,
     StaticPlanner,
+    ToolCall,
     create_agent,
     extract_with,
     tool,
@@ -83,6 +84,8 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
     "approver_differs": (lambda: Engine([look], approver_differs=NO), "must be a bool"),
     "how often to look": (lambda: anyio.run(lambda: engine().resume_all(every=NO)), "seconds"),
     "where events begin": (lambda: events_after(NO), "the number of the last event"),
+    "a call without an id": (lambda: ToolCall(None, "look", {}), "the id of a tool call"),  # type: ignore[arg-type]
+    "a call with no object": (lambda: ToolCall("c", "look", NO), "InvalidToolCall"),
     "a plan to replay": (lambda: engine().replay("r", plan=NO), "must be a Plan"),
     "policies to replay": (lambda: engine().replay("r", policies=NO), "must be a Policies"),
 }
