@@ -23,7 +23,7 @@ import shutil
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from inspect import isawaitable
 from typing import Any, cast
@@ -63,7 +63,9 @@ Document = dict[str, Any]
 class ServedTools(Registry):
     """The tools of one server, as long as its session is open."""
 
-    def __init__(self, tools: Sequence[Tool], pins: Mapping[str, str], findings: Sequence[ToolFinding]) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], pins: Mapping[str, str], findings: Sequence[ToolFinding]
+    ) -> None:
         super().__init__(*tools)
         self.pins = dict(pins)
         """What each tool was declared as, by the server's name of it, as digests; plain JSON, for `pinned=`."""
@@ -111,7 +113,14 @@ async def mcp_tools(
     Raises `BadInput`, and `ToolFailure` where the server cannot be reached within `patience` seconds.
     """
     said = Said(
-        prefix, effect, effects or {}, options or {}, _with_host(common, url), names, pinned, _origin(stdio, url)
+        prefix,
+        effect,
+        effects or {},
+        options or {},
+        _with_host(common, url),
+        names,
+        pinned,
+        _origin(stdio, url),
     )
     given = dict((headers if url else environment) or {})
     shown, scrubber = await _revealed(given, secret_refs or {}, secrets or EnvironmentSecrets())
@@ -189,7 +198,9 @@ class _Door:
         if stdio is not None and (isinstance(stdio, str) or not stdio):
             raise BadInput(f"stdio is a list, the command and its arguments, not {shorten(repr(stdio), 60)}")
         if url is not None and urlsplit(url).scheme not in ("http", "https"):
-            raise BadInput(f"the url of an MCP server begins with https:// or http://, not {shorten(url, 60)}")
+            raise BadInput(
+                f"the url of an MCP server begins with https:// or http://, not {shorten(url, 60)}"
+            )
         if isinstance(inherit, str):
             raise BadInput(f"inherit is a list of variables: inherit=[{inherit!r}]")
         self.sdk = _sdk()
@@ -208,7 +219,8 @@ class _Door:
         parameters = self.sdk.StdioServerParameters(
             command=command[0], args=command[1:], env=seen, cwd=self._cwd
         )
-        with open(os.devnull, "w") as nowhere:
+        with ExitStack() as stack:
+            nowhere = stack.enter_context(open(os.devnull, "w"))  # noqa: ASYNC230 - it is no file
             async with self.sdk.stdio_client(parameters, errlog=nowhere) as streams:
                 yield streams
 
@@ -239,11 +251,14 @@ def _sdk() -> Any:
 
 
 class _Heard:
-    """The stream of what a server says, which tells when it ends."""
+    """The stream of what a server says, which tells when it ends, and keeps the tools in it as they were declared.
 
-    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+    The SDK refuses a whole list for one tool that is not in the protocol's form; such tools are taken out before.
+    """
+
+    def __init__(self, stream: Any, turn: _Turn) -> None:
         self._stream = stream
-        self._ended = ended
+        self._turn = turn
 
     async def __aenter__(self) -> _Heard:
         await self._stream.__aenter__()
@@ -257,10 +272,25 @@ class _Heard:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            said = await self._stream.__anext__()
         except StopAsyncIteration:
-            self._ended()
+            self._turn.leave.set()
             raise
+        result = getattr(getattr(said, "message", None), "result", None)
+        if isinstance(result, dict) and isinstance(result.get("tools"), list):
+            self._turn.declared += result["tools"]
+            result["tools"] = [each for each in result["tools"] if self._fits(each, result)]
+        return said
+
+    def _fits(self, tool: Any, result: Document) -> bool:
+        from mcp.types.methods import validate_server_result
+
+        client = self._turn.client
+        try:
+            validate_server_result("tools/list", client.protocol_version, {**result, "tools": [tool]})
+        except ValueError:
+            return False
+        return True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -278,9 +308,19 @@ class _Turn:
         self.leave = anyio.Event()
         self.over = False
         self.problem: BaseException | None = None
+        self.answered: list[Any] = []
+        """HTTP answers with an error, on the way to a session."""
+        self.declared: list[Any] = []
+        """Tools as the server writes them, of the list that is being read."""
         self.listed = -math.inf
         self.stale = True
         self.listing = anyio.Lock()
+
+    def documents(self) -> list[Document]:
+        """What was declared in the list that was read last; what is no object stands as the name of nothing."""
+        return [
+            each if isinstance(each, dict) else {"name": shorten(repr(each), 40)} for each in self.declared
+        ]
 
     def changed(self) -> None:
         """The server says that its tools are others."""
@@ -328,6 +368,7 @@ class _Link:
 
     async def _keep(self, turn: _Turn) -> None:
         scope = anyio.CancelScope(deadline=anyio.current_time() + self._patience)
+        _ANSWERED.set(turn.answered)
         try:
             with scope:
                 async with self._client(turn) as client:
@@ -349,7 +390,7 @@ class _Link:
         @asynccontextmanager
         async def heard() -> AsyncIterator[Any]:
             async with self._door.transport() as (reading, writing):
-                yield _Heard(reading, turn.leave.set), writing
+                yield _Heard(reading, turn), writing
 
         async def notice(message: Any) -> None:
             if getattr(message, "method", "") == "notifications/tools/list_changed":
@@ -399,12 +440,14 @@ class _Link:
 
     async def _another(self, last: _Turn | None) -> _Turn:
         if self._closed:
-            raise self._failure("its session was closed; call its tools inside `async with mcp_tools(…)`", "closed")
-        if self._tries > self._reconnects:
+            raise self._failure(
+                "its session was closed; call its tools inside `async with mcp_tools(…)`", "closed"
+            )
+        if last is not None and self._tries >= self._reconnects:
             said = f"it was lost {self._tries} times in a row, so it is not asked again; load its tools anew"
             raise self._failure(said, "disconnected")
         if self._turn is last:
-            self._tries += 1
+            self._tries += last is not None
             self._turn = _Turn()
             self._asked.set()
         assert self._turn is not None
@@ -416,9 +459,16 @@ class _Link:
     def _unreachable(self, turn: _Turn) -> ToolFailure:
         problem = turn.problem or ConnectionError("it ended before it answered")
         failure = classify(problem)
-        said = self._scrubber.scrub_text(safe_text(failure.message, 500))
+        said = (
+            f"{self._origin} cannot be reached: {self._scrubber.scrub_text(safe_text(failure.message, 500))}"
+        )
+        if turn.answered:
+            last = turn.answered[-1]
+            told = failure_by_code(0, said, status=last.status_code, retry_after=retry_after(last.headers))
+            told.happened = Happened.NO
+            return told
         return ToolFailure(
-            f"{self._origin} cannot be reached: {said}",
+            said,
             kind=failure.kind if failure.code != "tool_error" else Kind.NETWORK,
             code=failure.code if failure.code != "tool_error" else "unreachable",
         )
@@ -438,17 +488,19 @@ class _Link:
     async def _list(self, turn: _Turn) -> list[Document]:
         from mcp.types import PaginatedRequestParams
 
-        declared: list[Document] = []
+        turn.declared = []
         begun, turn.stale = anyio.current_time(), False
         cursor = None
         for _ in range(_MOST_PAGES):
             with self._told(turn, begun=False):
                 page = await turn.client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-            declared += [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in page.tools]
             cursor = page.next_cursor
             if cursor is None:
                 turn.listed = begun
-                return declared
+                return [
+                    each if isinstance(each, dict) else {"name": shorten(repr(each), 40)}
+                    for each in turn.declared
+                ]
         raise self._failure(f"its list of tools has over {_MOST_PAGES} pages", "protocol_error")
 
     async def _compare(self, name: str, *, always: bool) -> _Turn:
@@ -476,12 +528,10 @@ class _Link:
         parts = self._refused.get(name)
         if parts is None:
             return
-        gone = "name" in parts
-        what = "is no longer offered" if gone else f"is declared otherwise now ({', '.join(parts)})"
+        otherwise = f"is declared otherwise now ({', '.join(parts)}) than when it was loaded"
+        what = "is no longer offered" if "name" in parts else otherwise
         raise ToolFailure(
-            f"{name!r} of {self._origin} {what} than when it was loaded, so it is not called"
-            if not gone
-            else f"{name!r} of {self._origin} {what}, so it is not called",
+            f"{name!r} of {self._origin} {what}, so it is not called",
             kind=Kind.PERMISSION,
             code="contract_changed",
             hint="look at what the server declares now, load its tools again, and approve the plan again",
@@ -537,7 +587,7 @@ class _Link:
             message = f"{self._origin} answered in no form that the protocol knows: {shorten(said, 300)}"
             return ToolFailure(message, code="protocol_error", happened=Happened.MAYBE)
         if status == 404:
-            turn.leave.set()  # the server has forgotten the session: RFC says nothing, the MCP specification does
+            turn.leave.set()  # MCP: a session that the server has forgotten is a 404
             return self._failure("it has ended the session", "session_ended")
         if turn.over or turn.leave.is_set():
             return self._failure("the connection ended", "connection_closed", Happened.MAYBE)

@@ -127,14 +127,20 @@ def _declared(
     """One tool, or None and a finding. What the operator says wrongly of it is raised."""
     name = str(document.get("name"))
     options = _checked(said.options_of(name), said.prefix + name)
-    noticed = _tightened(name, options, document.get("annotations") or {})
+    hints = document.get("annotations")
+    noticed = _tightened(name, options, hints if isinstance(hints, Mapping) else {})
+    if not isinstance(document.get("inputSchema"), Mapping):
+        findings.append(
+            ToolFinding(shorten(name, 80), "invalid_schema", "it declares no inputSchema that is an object")
+        )
+        return None
     ours = said.prefix + _UNFIT.sub("_", name)
     try:
         pin = pin_of(document)
         made = Tool.declare(
             ours,
             _text(document.get("description")),
-            input_schema=document.get("inputSchema") or {"type": "object"},
+            input_schema=document["inputSchema"],
             output_schema=document.get("outputSchema"),
             title=options.pop("title", "") or safe_text(_title(document), 200),
             call=call(name, options["effect"] is Effect.ACTS),
@@ -158,7 +164,9 @@ def _checked(options: dict[str, Any], name: str) -> dict[str, Any]:
     """The options as a tool keeps them. Raises `ToolRefused`: a slip of the operator's is no finding about the server."""
     anything = compile_schema({"type": "object"})
     judged = ("examples", "requires_approval", "result_from")  # by the schema of the tool, so with it
-    return {key: said if key in judged else OPTIONS[key](said, name, anything) for key, said in options.items()}
+    return {
+        key: said if key in judged else OPTIONS[key](said, name, anything) for key, said in options.items()
+    }
 
 
 def _unpinned(name: str, pinned: Mapping[str, str]) -> ToolFinding:
@@ -173,7 +181,8 @@ def _text(said: object) -> str:
 
 
 def _title(document: Mapping[str, Any]) -> str:
-    return _text(document.get("title")) or _text((document.get("annotations") or {}).get("title"))
+    hints = document.get("annotations")
+    return _text(document.get("title")) or _text(hints.get("title") if isinstance(hints, Mapping) else "")
 
 
 def _tightened(name: str, options: dict[str, Any], hints: Mapping[str, Any]) -> list[ToolFinding]:
@@ -185,11 +194,11 @@ def _tightened(name: str, options: dict[str, Any], hints: Mapping[str, Any]) -> 
         options["effect"] = after
         message = f"the server's own hints say that it {after.value}, so it does not count as {before.value}"
         findings.append(ToolFinding(name, "tightened", message, loaded=True))
-    if hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True:
-        if not options.get("level", Level.LOW).above(Level.LOW):
-            options["level"] = Level.MEDIUM
-            message = "the server calls it destructive, so its level is medium"
-            findings.append(ToolFinding(name, "tightened", message, loaded=True))
+    harms = hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True
+    if harms and options.get("level", Level.LOW) is Level.LOW:
+        options["level"] = Level.MEDIUM
+        message = "the server calls it destructive, so its level is medium"
+        findings.append(ToolFinding(name, "tightened", message, loaded=True))
     return findings
 
 
@@ -212,7 +221,9 @@ def pin_of(document: Mapping[str, Any]) -> str:
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The parts of a declaration that are not what they were."""
     return [
-        key for key in _PINNED if json.dumps(before.get(key), sort_keys=True) != json.dumps(now.get(key), sort_keys=True)
+        key
+        for key in _PINNED
+        if json.dumps(before.get(key), sort_keys=True) != json.dumps(now.get(key), sort_keys=True)
     ]
 
 
@@ -280,6 +291,11 @@ _BY_CODE: dict[int, tuple[Kind, str, Happened]] = {
     -32600: (Kind.BUSINESS, "protocol_error", Happened.NO),
     -32601: (Kind.BAD_ARGS, "unknown_tool", Happened.NO),
     -32602: (Kind.BAD_ARGS, "invalid_params", Happened.NO),
+    -32000: (
+        Kind.NETWORK,
+        "connection_closed",
+        Happened.MAYBE,
+    ),  # the SDK's own, where no answer can come any more
     -32001: (Kind.TIMEOUT, "server_timeout", Happened.MAYBE),
 }
 """JSON-RPC 2.0, section 5.1, and the MCP specification."""
