@@ -143,7 +143,11 @@ async def mcp_tools(
 
 
 def _origin(stdio: Sequence[str] | None, url: str | None) -> str:
-    return shorten(url or " ".join(map(str, stdio or ())), 120)
+    """What the server is called in messages: of a URL nothing that may be a secret."""
+    if url is None:
+        return shorten(" ".join(map(str, stdio or ())), 120)
+    parts = urlsplit(url)
+    return shorten(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", 120)
 
 
 def _with_host(common: Mapping[str, Any], url: str | None) -> dict[str, Any]:
@@ -362,6 +366,9 @@ class _Link:
             await self._asked.wait()
             self._asked = anyio.Event()
             if self._closed:
+                if self._turn is not None:
+                    self._turn.over = True
+                    self._turn.ready.set()  # for a call that has asked for another session just now
                 return
             if self._turn is not None:
                 await self._keep(self._turn)
@@ -497,10 +504,7 @@ class _Link:
             cursor = page.next_cursor
             if cursor is None:
                 turn.listed = begun
-                return [
-                    each if isinstance(each, dict) else {"name": shorten(repr(each), 40)}
-                    for each in turn.declared
-                ]
+                return turn.documents()
         raise self._failure(f"its list of tools has over {_MOST_PAGES} pages", "protocol_error")
 
     async def _compare(self, name: str, *, always: bool) -> _Turn:
