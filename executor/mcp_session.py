@@ -230,12 +230,13 @@ class _Door:
 
     @asynccontextmanager
     async def _web(self) -> AsyncIterator[Any]:
-        from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+        from mcp.client import streamable_http
 
-        web = create_mcp_http_client(headers=dict(self._shown))
+        sdk: Any = streamable_http
+        web = sdk.create_mcp_http_client(headers=dict(self._shown))
         web.timeout = None  # the time limits of the run hold
         web.event_hooks = {"response": [_note_answer]}
-        async with web, streamable_http_client(cast(str, self._url), http_client=web) as streams:
+        async with web, sdk.streamable_http_client(self._url, http_client=web) as streams:
             yield streams
 
 

@@ -183,7 +183,7 @@ async def test_a_server_sees_no_variable_that_was_not_named() -> None:
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_fifty_calls_run_side_by_side_on_one_session(way: str) -> None:
-    """One owner task per session: callers come and go, in tasks of their own, and no scope is left in another's."""
+    """T4 of the field. One owner task per session: callers come and go, in tasks of their own, and no scope is left in another's."""
     step = {
         "id": "sums",
         "each": {"$": "range(50)"},
