@@ -39,7 +39,7 @@ lint: $(TEST) ## Check style and types
 docs: $(RUN) ## Write the generated parts of the documentation anew
 	@$(PY) docs/generate.py
 
-benchmark: $(BENCHMARK) ## Measure against bare floors and LangGraph; ARGS="overhead --repeats 9", ARGS=--strict
+benchmark: $(BENCHMARK) ## Measure against bare floors, LangGraph and DBOS; ARGS="overhead --repeats 9", ARGS=--strict
 	@$(RIVAL)/bin/python -P benchmarks $(ARGS)
 
 ready: $(RUN) ## Make the virtual environment, with foreplan in it

@@ -25,6 +25,7 @@ NAMES = (
     "fairness",
     "makespan",
     "durable",
+    "durable_peers",
     "journal",
     "memory",
     "guard",

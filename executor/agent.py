@@ -23,7 +23,7 @@ from ..planner.models.window import Window
 from ..planner.react import React
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .blocking import cause_of
+from .blocking import first_error
 from .engine import Engine
 from .events import Event
 from .run import Run
@@ -77,17 +77,11 @@ class Agent:
                 )
                 send.send_nowait(Update(run=await told.answer(messages, run_id=run_id)))
 
-        with receive:
-            try:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(ask)
-                    yield receive
-                    tasks.cancel_scope.cancel()
-            except BaseExceptionGroup as group:
-                cause = cause_of(group)
-                if cause is None:
-                    raise
-                raise cause from None
+        with receive, first_error():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                yield receive
+                tasks.cancel_scope.cancel()
 
     def __repr__(self) -> str:
         return f"<Agent with {len(self.engine.registry)} tools>"

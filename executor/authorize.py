@@ -22,13 +22,14 @@ from ..policies.effect import Effect
 from ..policies.failures import Failure, Kind
 from ..policies.permissions import Level, Principal
 from ..policies.text import safe_text, shorten
+from ..registry.tools import Tool
 from ..registry.values import copy_plain
 from .events import Path, path_text
 from .hands import absorb_cancel, cancelled
 from .state import Call
 from .threads import Job, Threads
 
-__all__ = ["Attempt", "Authorize", "refusal_of"]
+__all__ = ["Attempt", "Authorize", "attempt_of", "refusal_of"]
 
 _LONGEST_REASON = 1000
 
@@ -53,6 +54,24 @@ class Attempt(NamedTuple):
         return path_text(self.path)
 
 
+def attempt_of(
+    tool: Tool, args: Mapping[str, Any], principal: Principal, run: str, path: Path, attempt: int
+) -> Attempt:
+    """What a host sees of an attempt: nothing in it is shared with the run."""
+    return Attempt(
+        principal=principal,
+        tool=tool.name,
+        args=copy_plain(args),
+        effect=tool.effect,
+        level=tool.level,
+        tags=tool.tags,
+        permissions=tool.permissions,
+        run=run,
+        path=path,
+        attempt=attempt,
+    )
+
+
 Authorize: TypeAlias = Callable[[Attempt], bool | str | Awaitable[bool | str]]
 
 
@@ -61,7 +80,11 @@ async def refusal_of(hook: Authorize, call: Call, seconds: float, threads: Threa
     said: object = None
     try:
         with anyio.move_on_after(seconds) as scope:
-            said = await _answer(hook, _seen(call), threads)
+            said = await _answer(
+                hook,
+                attempt_of(call.tool, call.args, call.principal, call.run, call.path, call.attempt),
+                threads,
+            )
         if scope.cancelled_caught:
             return _unavailable(call, f"`authorize` gave no answer within {seconds:g} s")
     except BaseException as error:
@@ -96,22 +119,6 @@ def _code(hook: Authorize) -> object:
 
 def _nobody_waits(job: Job) -> None:
     """An answer after the time is no answer."""
-
-
-def _seen(call: Call) -> Attempt:
-    tool = call.tool
-    return Attempt(
-        principal=call.principal,
-        tool=tool.name,
-        args=copy_plain(call.args),
-        effect=tool.effect,
-        level=tool.level,
-        tags=tool.tags,
-        permissions=tool.permissions,
-        run=call.run,
-        path=call.path,
-        attempt=call.attempt,
-    )
 
 
 def _unavailable(call: Call, why: str, error: BaseException | None = None) -> Failure:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -12,18 +13,30 @@ import anyio
 
 from ..policies.errors import BadInput
 
-__all__ = ["DRIVING", "block", "cause_of"]
+__all__ = ["DRIVING", "block", "first_error"]
 
 _T = TypeVar("_T")
 DRIVING: ContextVar[str] = ContextVar("foreplan_run", default="")
 """The run that is driven here; "" outside of any."""
 
 
-def cause_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+@contextmanager
+def first_error() -> Iterator[None]:
+    """Raise the first real error of a group of tasks in place of the group; nobody is to see an `ExceptionGroup`."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        cause = _cause_of(group)
+        if cause is None:
+            raise
+        raise cause from None
+
+
+def _cause_of(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
     """The first real error in a group; None where it holds only cancellations, which must travel as they are."""
     cancelled = anyio.get_cancelled_exc_class()
     for error in group.exceptions:
-        found = cause_of(error) if isinstance(error, BaseExceptionGroup) else error
+        found = _cause_of(error) if isinstance(error, BaseExceptionGroup) else error
         if found is not None and not isinstance(found, cancelled):
             return found
     return None

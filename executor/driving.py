@@ -35,7 +35,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
 from .admission import interrupted
-from .blocking import DRIVING, cause_of
+from .blocking import DRIVING, first_error
 from .budget import Used
 from .changes import accepted_by, terms_of
 from .events import Event, Outcome
@@ -233,13 +233,9 @@ class Driving(Planning):
         token = DRIVING.set(run)
         telemetry = self._host.telemetry
         try:
-            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
+            seen = telemetry.driving(runtime.state) if telemetry is not None else nullcontext()
+            with first_error(), seen:
                 await runtime.drive(commands)
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
         finally:
             DRIVING.reset(token)
             del self._live[run]
@@ -281,12 +277,15 @@ def _settle_lost(runtime: Runtime) -> None:
 def answers_in(
     state: State, decisions: Mapping[str, Answer | str], principal: Principal
 ) -> dict[str, Answer]:
+    expect(Mapping, decisions, "what is decided", 'write {"the id of a question": "approve"}')
     answers = {}
     for id_, said in decisions.items():
         asked = state.decisions.get(id_)
         if asked is None:
             open_ = ", ".join(state.decisions) or "none"
-            raise BadInput(f"no question {id_!r} is open{did_you_mean(id_, state.decisions)} (open: {open_})")
+            raise BadInput(
+                f"no question {id_!r} is open{did_you_mean(str(id_), state.decisions)} (open: {open_})"
+            )
         before = state.answered.get(id_)
         if before is not None:
             raise BadInput(

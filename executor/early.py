@@ -12,6 +12,7 @@ other, journaled, counted.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 import anyio
@@ -21,6 +22,7 @@ from ..planner.findings import Report
 from ..planner.plan import Plan, Step
 from ..policies.canonical import digest
 from ..policies.effect import Effect
+from ..policies.errors import ForeplanError
 from ..policies.expressions import EvaluationError, ExpressionError, compile_template
 from ..policies.policies import Policies
 from ..registry.registry import Registry
@@ -50,6 +52,8 @@ class Runs(Protocol):
     def check(self, plan: Plan, /) -> Report: ...
 
     async def run(self, plan: Plan, /, *, run_id: str | None = None) -> Run: ...
+
+    def cancel(self, run_id: str, /) -> None: ...
 
 
 class _Ahead:
@@ -95,8 +99,13 @@ class Early:
         self._tasks.start_soon(self._perform, plan, len(self._calls), ahead)
 
     async def _perform(self, plan: Plan, number: int, ahead: _Ahead) -> None:
+        run_id = f"{self._run}{EARLY}{number}"
         try:
-            ahead.run = await self._engine.run(plan, run_id=f"{self._run}{EARLY}{number}")
+            ahead.run = await self._engine.run(plan, run_id=run_id)
+        except anyio.get_cancelled_exc_class():
+            with suppress(ForeplanError):
+                self._engine.cancel(run_id)  # nobody asks for it any more, so it does not wait to be resumed
+            raise
         finally:
             ahead.done.set()
 

@@ -16,8 +16,8 @@ import inspect
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
 from .authorize import Authorize
-from .blocking import block, cause_of
+from .blocking import block, first_error
 from .budget import Used, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .comparing import Comparison, compared
@@ -64,11 +64,11 @@ from .driving import Driving, answers_in, expect_inside, held
 from .early import Early
 from .events import ASIDE, Event
 from .forking import fork_id, forked, plan_of
-from .handed_in import check_deadline, check_host, check_names, journal_of, verifiers_of
+from .handed_in import check_deadline, check_host, check_names, check_run_id, journal_of, verifiers_of
 from .hands import Hands, Result
 from .journal import Journal, Log, RunLine
 from .limits import Limiter
-from .mind import replay
+from .mind import all_stays, replay
 from .planning import asks_models
 from .questions import Question, questions_in
 from .recorded import events_so_far, is_closed, read_run, recorded
@@ -149,6 +149,7 @@ class Engine(Driving):
         self.principal = self.policies.roles.grant(principal)
         self.journal = journal_of(journal)
         self._approvers = verifiers_of(approvers)
+        expect(bool, approver_differs, "approver_differs")
         self._approver_differs = approver_differs
         if react is not None:
             expect(React, react, "react", "React(model) makes one")
@@ -165,7 +166,7 @@ class Engine(Driving):
         }
         self._readers: list[Watcher] = []
         functions = {"decide": decide, "watch": watch, "listen": listen, "authorize": authorize, **hooks}
-        check_host(planner, hands, clock=clock, dice=dice, **functions)
+        check_host(planner, hands, telemetry, clock=clock, dice=dice, **functions)
         self._host = Host(
             planner=planner,
             hooks={name: hook for name, hook in hooks.items() if hook is not None},
@@ -211,21 +212,19 @@ class Engine(Driving):
         With `policies.start_early`, calls that only read begin while the plan still arrives. Raises what `plan` and
         `run` raise; `NotApproved` with the `plan` where it needs an approval.
         """
+        check_run_id(run_id)
         run_id = run_id or _new_id(self._host.clock())
-        if not self.policies.start_early:
+        # a hook may give a call other arguments: then the early call would be another, made and charged beside it
+        if not self.policies.start_early or "before_call" in self._host.hooks:
             plan = await self._plan(goal, schema)
-            return await self.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
-        try:
+            with _hands_over(plan):
+                return await self.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
+        with first_error():
             async with anyio.create_task_group() as tasks:
                 early = Early(self._alone(), run_id, inputs, tasks)
                 plan = await self._plan(goal, schema, early.begin)
                 run = await self._run_after(early, plan, inputs, run_id, deadline)
                 tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
         return run
 
     async def _run_after(
@@ -236,7 +235,8 @@ class Engine(Driving):
         self._spent[plan.digest] = spent._replace(tool_calls=spent.tool_calls + early.discarded_by(plan))
         other = copy.copy(self)
         other._host = self._host._replace(early=early)
-        return await other.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
+        with _hands_over(plan):
+            return await other.run(plan, inputs=inputs, run_id=run_id, deadline=deadline)
 
     def approve(
         self,
@@ -304,6 +304,7 @@ class Engine(Driving):
     ) -> Run:
         self._checked(plan)
         check_deadline(deadline)
+        check_run_id(run_id)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
         await self._learn()
@@ -365,6 +366,7 @@ class Engine(Driving):
             raise BadInput(
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
+        check_run_id(run_id)
         await self._learn()
         said = spoken(messages)
         shown = await self._shown(None, _asked(said), always=_called(said))
@@ -397,8 +399,9 @@ class Engine(Driving):
         await self._learn()
         log = self.journal.reopen(run_id)
         with held(log):
-            events = list(self.journal.events(run_id))
-            state, accepted = self._restore(run_id, events, accept_changes)
+            with all_stays():
+                events = list(self.journal.events(run_id))
+                state, accepted = self._restore(run_id, events, accept_changes)
             self._recall(state, events)
             runtime = self._runtime(state, log)
             answers = answers_in(state, decisions or {}, self.principal)
@@ -475,9 +478,10 @@ class Engine(Driving):
         each `every` seconds, and `at_once` runs go on at a time; several engines, in several processes, can do this on one
         journal. `tell` hears what becomes of each run. A run that cannot go on here (`NotApproved`) is told and left alone.
         """
-        if not (every > 0 and at_once >= 1):
+        numbers = isinstance(every, int | float) and isinstance(at_once, int)
+        if not (numbers and every > 0 and at_once >= 1):
             raise BadInput(
-                f"`every` is a number of seconds and `at_once` a number of runs, not {every} and {at_once}"
+                f"`every` is a number of seconds and `at_once` a number of runs, not {every!r} and {at_once!r}"
             )
 
         def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run]:
@@ -486,14 +490,9 @@ class Engine(Driving):
             return other.resume(run_id)
 
         pick = Pick(partly, paused)
-        try:
+        with first_error():
             found = Resuming(self.journal, drive, pick=pick, every=every, at_once=at_once, tell=tell)
             await found.go(once=once)
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
 
     def waiting(self) -> list[Question]:
         """What the runs of the journal wait for people to say, the oldest run first; replays none of them."""
@@ -513,6 +512,10 @@ class Engine(Driving):
         may differ from those of the run. Raises `UnknownRun`, and `BadInput` where there is nothing to run again.
         """
         expect(str, run_id, "the id of a run")
+        if plan is not None:
+            expect(Plan, plan, "the plan")
+        if policies is not None:
+            expect(Policies, policies, "the policies")
         registry = self.registry if tools is None else Registry.of(tools)
         events = list(self.journal.events(run_id))
         return compared(events, registry, plan=plan, policies=policies, check=self._would_check)
@@ -728,7 +731,11 @@ class Engine(Driving):
         child._safe = self._safe
         host = self._host
         child._host = child._host._replace(
-            safe=self._safe, limiter=host.limiter, readers=host.readers, telemetry=host.telemetry
+            safe=self._safe,
+            limiter=host.limiter,
+            listen=host.listen,
+            readers=host.readers,
+            telemetry=host.telemetry,
         )
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
@@ -760,6 +767,16 @@ class Engine(Driving):
 
 
 _OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
+
+
+@contextmanager
+def _hands_over(plan: Plan) -> Iterator[None]:
+    """Whoever is told that a plan needs an approval gets the plan, which nobody else holds."""
+    try:
+        yield
+    except NotApproved as error:
+        error.plan = plan
+        raise
 
 
 def _new_id(now: float) -> str:

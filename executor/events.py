@@ -377,23 +377,47 @@ _READ: dict[str, Callable[[Any], Any]] = {
 }
 
 
+class _Fields(NamedTuple):
+    """The fields of one kind of event: those that are always written, those that may stand at their default, how to read."""
+
+    always: tuple[tuple[str, Callable[[Any], Any] | None], ...]
+    seldom: tuple[tuple[str, Any, Callable[[Any], Any] | None], ...]
+    read: tuple[tuple[str, Callable[[Any], Any]], ...]
+
+    @classmethod
+    def of(cls, kind: type[Event]) -> _Fields:
+        names, defaults = kind._fields, kind._field_defaults
+        return cls(
+            tuple((name, _WRITE.get(name)) for name in names if name not in defaults),
+            tuple((name, defaults[name], _WRITE.get(name)) for name in names if name in defaults),
+            tuple((name, _READ[name]) for name in names if name in _READ),
+        )
+
+
+_FIELDS = {name: _Fields.of(kind) for name, kind in EVENTS.items()}
+"""Looked up once for each kind, not for each event: a journal writes and reads a lot of them."""
+
+
 def encode(event: Event) -> dict[str, Any]:
     """The event as plain JSON with its `type` first, without the fields that stand at their default."""
-    document: dict[str, Any] = {"type": type(event).__name__}
-    defaults = event._field_defaults
-    for name, value in zip(event._fields, event, strict=True):
-        if name in defaults and value == defaults[name] and type(value) is type(defaults[name]):
-            continue
-        write = _WRITE.get(name)
-        document[name] = write(value) if write is not None and value is not None else value
+    name_of_kind = type(event).__name__
+    document: dict[str, Any] = {"type": name_of_kind}
+    always, seldom, _ = _FIELDS[name_of_kind]
+    for (name, write), value in zip(always, event, strict=False):  # those with a default come after them
+        document[name] = value if write is None or value is None else write(value)
+    for name, default, write in seldom:
+        value = getattr(event, name)
+        if value is not default and not (value == default and type(value) is type(default)):
+            document[name] = value if write is None or value is None else write(value)
     return document
 
 
 def decode(document: Mapping[str, Any]) -> Event:
     """The inverse of `encode`."""
     fields = dict(document)
-    kind = EVENTS[fields.pop("type")]
-    for name in fields.keys() & _READ.keys():
-        if fields[name] is not None:
-            fields[name] = _READ[name](fields[name])
-    return kind(**fields)
+    name_of_kind = fields.pop("type")
+    for name, read in _FIELDS[name_of_kind].read:
+        value = fields.get(name)
+        if value is not None:
+            fields[name] = read(value)
+    return EVENTS[name_of_kind](**fields)

@@ -21,6 +21,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .asking import FORK
 from .events import Outcome
+from .personal import forgotten_in
 from .program import Block, Code, compile_plan
 from .state import Node, State
 
@@ -62,6 +63,11 @@ def forked(origin: State, plan: Plan, from_step: str, registry: Registry) -> dic
         guess = did_you_mean(from_step, ids) or f"; there are {', '.join(tops[:10])}"
         raise BadInput(f"run {origin.run!r} has no step {from_step!r} to fork from{guess}")
     taken = dict(taken_over(origin, plan, from_step, registry))
+    if origin.policies.personal and forgotten_in([origin.inputs, taken]):
+        raise BadInput(
+            f"run {origin.run!r} cannot be forked at {from_step!r}: personal values that the fork would go on with were "
+            f"deleted; run the plan anew with inputs of its own"
+        )
     acted = [
         {
             "tool": tool,

@@ -15,12 +15,17 @@ from .budget import reach
 from .children import hosts_of
 from .journal import Journal, MemoryJournal
 
-__all__ = ["check_deadline", "check_host", "check_names", "journal_of", "verifiers_of"]
+__all__ = ["check_deadline", "check_host", "check_names", "check_run_id", "journal_of", "verifiers_of"]
 
 
-def check_host(planner: object, hands: object, **functions: object) -> None:
+def check_host(planner: object, hands: object, telemetry: object, **functions: object) -> None:
     """Raises `BadInput` for what the host cannot mean: it must show here, not when a run first needs it."""
-    for what, value, methods in (("planner", planner, ("plan", "replan")), ("hands", hands, ("perform",))):
+    parts = (
+        ("planner", planner, ("plan", "replan")),
+        ("hands", hands, ("perform",)),
+        ("telemetry", telemetry, ("see", "knows")),
+    )
+    for what, value, methods in parts:
         missing = [name for name in methods if value is not None and not callable(getattr(value, name, None))]
         if missing:
             said = f"{what}={shorten(repr(value), 60)} is no {what}: it has no method `{missing[0]}`"
@@ -28,6 +33,12 @@ def check_host(planner: object, hands: object, **functions: object) -> None:
     for name, function in functions.items():
         if function is not None and not callable(function):
             raise BadInput(f"{name} must be a function, not {shorten(repr(function), 60)}")
+
+
+def check_run_id(run_id: object) -> None:
+    """Raises `BadInput` for an id that people could not read or type, or that is none; None: one is made."""
+    if run_id is not None and not (isinstance(run_id, str) and run_id.strip() and run_id.isprintable()):
+        raise BadInput(f"the id of a run is a line of text, not {shorten(repr(run_id), 60)}")
 
 
 def check_deadline(seconds: object) -> None:

@@ -23,7 +23,7 @@ from ..planner.models.messages import AIMessage, Message
 from ..policies.errors import BadInput
 from ..policies.failures import Failure
 from ..registry.values import copy_plain, to_plain
-from .authorize import Attempt
+from .authorize import attempt_of
 from .events import Outcome
 from .replanning import replan_request
 from .state import Consult, State
@@ -80,18 +80,8 @@ def subject_of(state: State, command: Consult) -> tuple[Any, ...]:
 def _call(state: State, command: Consult) -> tuple[Any, ...]:
     tool, settled = command.tool, command.settled
     assert tool is not None
-    attempt = Attempt(
-        principal=state.principal,
-        tool=tool.name,
-        args=copy_plain(command.args),
-        effect=tool.effect,
-        level=tool.level,
-        tags=tool.tags,
-        permissions=tool.permissions,
-        run=state.run,
-        path=command.path,
-        attempt=settled.attempt if settled is not None else 0,
-    )
+    number = settled.attempt if settled is not None else 0
+    attempt = attempt_of(tool, command.args, state.principal, state.run, command.path, number)
     if settled is None:
         return (attempt,)
     return attempt, Settled(settled.outcome, copy_plain(settled.value), settled.failure)

@@ -10,6 +10,7 @@ import fcntl
 import os
 import stat
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -86,8 +87,18 @@ class Locks:
             os.close(fd)
         return False
 
+    def free(self, names: Iterable[str]) -> set[str]:
+        """Those of the names whose locks nobody holds, asked together: where there is no file there is no lock."""
+        try:
+            there = set(os.listdir(self._directory))
+        except (FileNotFoundError, NotADirectoryError):
+            there = set()
+        except OSError:
+            return {name for name in names if not self.held(name)}
+        return {name for name in names if _file(name) not in there or not self.held(name)}
+
     def _path(self, name: str) -> str:
-        return f"{self._directory}/{sha256(name.encode('utf-8', 'replace')).hexdigest()[:32]}.lock"
+        return f"{self._directory}/{_file(name)}"
 
     def _take(self, path: str) -> FileLock | None:
         if self._made:
@@ -105,6 +116,10 @@ class Locks:
                 message = f"{self._directory} must be a directory of its own, for lock files; move it out of the way"
                 raise JournalError(message) from None
         self._made = True
+
+
+def _file(name: str) -> str:
+    return f"{sha256(name.encode('utf-8', 'replace')).hexdigest()[:32]}.lock"
 
 
 def _take(path: str) -> FileLock | None:

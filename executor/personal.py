@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.errors import BadInput
 
-__all__ = ["FORGOTTEN", "Aside", "Disclosure", "Personal", "commitment_of", "put_back"]
+__all__ = ["FORGOTTEN", "Aside", "Disclosure", "Personal", "commitment_of", "forgotten_in", "put_back"]
 
 FORGOTTEN = "[deleted]"
 """What stands where a value was deleted."""
@@ -238,6 +238,11 @@ def commitment_of(salt: bytes, text: str) -> bytes:
 
 def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def forgotten_in(value: Any) -> bool:
+    """Whether something in a value was deleted."""
+    return any(leaf == FORGOTTEN for leaf in _leaves(value))
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -31,7 +31,7 @@ from ..policies.errors import BadInput, CannotPlan, expect
 from ..policies.permissions import Principal
 from ..policies.policies import Policies
 from ..registry.registry import Registry
-from .blocking import cause_of
+from .blocking import first_error
 from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of
 from .runtime import Host
 from .safe import Safe
@@ -106,6 +106,9 @@ class Planning:
         planner = self._host.planner
         if planner is None:
             raise BadInput("this engine has no planner; give one: Engine(registry, planner=...)")
+        expect(str, goal, "the goal")
+        if inputs is not None:
+            expect(Mapping, inputs, "the schema of the inputs")
         await self._learn()
         self._safe.expect_none("the goal", [goal, inputs])
         request = PlanRequest(
@@ -227,13 +230,8 @@ class Planning:
 
     async def _learn(self) -> None:
         """Get to know the secrets of all tools, so that none is written down that another tool tells."""
-        try:
+        with first_error():
             await self._safe.learn(self.registry)
-        except BaseExceptionGroup as group:
-            cause = cause_of(group)
-            if cause is None:
-                raise
-            raise cause from None
 
 
 def model_calls_of(planner: Planner | None) -> int:

@@ -16,7 +16,7 @@ from . import events as e
 from .changes import contracts_of
 from .events import Event
 from .journal import Journal
-from .mind import replay
+from .mind import all_stays, replay
 from .run import Run, run_of
 from .state import State
 
@@ -25,10 +25,11 @@ __all__ = ["events_so_far", "is_closed", "read_run", "recorded", "without_contra
 
 def read_run(journal: Journal, run_id: str, *, at: int | None = None) -> Run:
     """A run as its journal tells it, or as it stood after event `at`, by the contracts that were recorded."""
-    state = recorded(journal, run_id, at)
-    if at is None:  # after a kill the journal does not say that the run waits
-        state.waiting = state.waiting or not journal.driven(run_id)
-    return run_of(state)
+    with all_stays():
+        state = recorded(journal, run_id, at)
+        if at is None:  # after a kill the journal does not say that the run waits
+            state.waiting = state.waiting or not journal.driven(run_id)
+        return run_of(state)
 
 
 def recorded(journal: Journal, run_id: str, at: int | None = None) -> State:

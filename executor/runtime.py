@@ -30,6 +30,7 @@ from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.permissions import Principal
 from ..policies.secrets import Secret
+from ..policies.text import shorten
 from ..registry.schema import Schema, compile_schema
 from ..registry.standins import Found, asking, found_in
 from ..registry.tools import result_schema
@@ -670,6 +671,11 @@ def answer_to(
     `principal` is for whom the run is about to go on, if that is not yet in its journal.
     """
     answer = Answer(said) if isinstance(said, str) else said
+    if not isinstance(answer, Answer):
+        options = ", ".join(asked.options)
+        raise BadInput(
+            f"an answer to {asked.id!r} is an Answer or a word ({options}), not {shorten(repr(said), 60)}"
+        )
     if answer.choice not in asked.options:
         raise BadInput(
             f"{answer.choice!r} is no answer to {asked.id!r}; say one of {', '.join(asked.options)}"

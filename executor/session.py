@@ -5,8 +5,8 @@
     plan = await session.plan("Cancel the older one")             may use `inputs.earlier.t1`
     await session.run(plan, approval=...)                         a turn with a plan: run support-42-t2
 
-`Session(engine, "support-42")` in another process goes on where it was. A turn is a run like any other, shown, resumed
-and audited by its id. A later goal refers to earlier results by their turn: a plan as `inputs.earlier.t1`, the model by
+`Session(engine, "support-42")` in another process goes on where it was. A turn is a run like any other, shown, decided,
+cancelled and audited by its id; `session.resume` goes on with one that waits. A later goal refers to earlier results by their turn: a plan as `inputs.earlier.t1`, the model by
 the tool `recall`.
 """
 
@@ -23,12 +23,13 @@ from ..planner.plan import Plan
 from ..planner.react import compact, shown, told_failure
 from ..planner.requests import EARLIER
 from ..planner.shapes import shape_of, words_of
-from ..policies.errors import BadInput, UnknownRun
+from ..policies.errors import BadInput, UnknownRun, expect
 from ..policies.expressions import EvaluationError, ExpressionError, parse
 from ..policies.failures import Kind, ToolFailure
 from ..registry.tools import Tool
 from .engine import Engine
 from .run import Run
+from .runtime import Answer
 
 __all__ = ["Session"]
 
@@ -55,6 +56,7 @@ class Session:
     def __init__(self, engine: Engine, id: str) -> None:
         if not isinstance(id, str) or not id:
             raise BadInput(f"a session has a name, not {id!r}")
+        expect(Engine, engine, "the engine")
         self.id = id
         self._ended: dict[int, Run] = {}
         self._engine = engine.with_tools(self._recall())
@@ -88,9 +90,19 @@ class Session:
 
     async def run(self, plan: Plan, *, approval: Approval | None = None) -> Run:
         """A turn with a plan; a plan with the input `earlier` gets the earlier results."""
+        expect(Plan, plan, "the plan")
         return await self._engine.run(
             plan, inputs=self.inputs_of(plan), approval=approval, run_id=self._next()
         )
+
+    async def resume(
+        self, *, decisions: Mapping[str, Answer | str] | None = None, accept_changes: str = ""
+    ) -> Run:
+        """Go on with the last turn, which was interrupted or waits for people. Raises what `Engine.resume` raises."""
+        turns = self.turns
+        if not turns:
+            raise BadInput("this session has no turn to go on with; say something, or run a plan")
+        return await self._engine.resume(turns[-1].id, decisions=decisions, accept_changes=accept_changes)
 
     def inputs_of(self, plan: Plan) -> dict[str, Any]:
         """What a plan of this session is run with, and approved for."""
@@ -104,7 +116,7 @@ class Session:
             last = turns[-1]
             raise BadInput(
                 f"turn {len(turns)} of this session is not at its end: {last.message}; "
-                f"resume or cancel run {last.id!r} first"
+                f"go on with it by session.resume(decisions=...), or end it by engine.cancel({last.id!r})"
             )
         return f"{self.id}-t{len(turns) + 1}"
 

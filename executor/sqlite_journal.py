@@ -245,21 +245,22 @@ class SqliteJournal:
     def runs(self, *, unfinished: bool = False) -> list[RunLine]:
         """All runs (or those that are not closed), the newest first."""
         self._settle()
+        lines = self._lines(unfinished)
+        loose = self._locks.free(f"run {line.run}" for line in lines if line.state == "running")
+        if not loose:
+            return lines
+        # Read once more: one of those that nobody drives may have ended just now.
+        return [at_rest(line) if f"run {line.run}" in loose else line for line in self._lines(unfinished)]
+
+    def _lines(self, unfinished: bool) -> list[RunLine]:
+        """What the file says of the runs, the newest first; who drives them is not asked."""
         only = "WHERE state IN (?, ?) " if unfinished else ""
         sql = f"SELECT {LINE} FROM runs {only}ORDER BY rowid DESC"
-        rows = self._ask(sql, *(UNFINISHED if unfinished else ()))
-        lines = [RunLine(*row) for row in rows]
-        return [self._as_it_stands(line) if line.state == "running" else line for line in lines]
+        return [RunLine(*row) for row in self._ask(sql, *(UNFINISHED if unfinished else ()))]
 
     def driven(self, run: str) -> bool:
         """Whether somebody, here or in another process, drives this run now."""
         return self._locks.held(f"run {run}")
-
-    def _as_it_stands(self, line: RunLine) -> RunLine:
-        """A run whose last event leaves it running: one that nobody drives was interrupted, if it has not ended just now."""
-        if self.driven(line.run):
-            return line
-        return at_rest(self._line(line.run) or line)
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""
@@ -328,9 +329,9 @@ class SqliteJournal:
         if os.getpid() != self._pid:
             _ORPHANS.append(self._connection)  # what the parent opened must not be closed in the child
             return
+        self._connection.close()  # before the thread closes its own: of two that close at once neither tidies up
         if not sys.is_finalizing():  # then the writer's thread stands still, and may hold its lock
             self._writer.stop()
-        self._connection.close()
 
     def __repr__(self) -> str:
         return f"<SqliteJournal {self.path}>"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from ..policies.errors import BadInput, UnknownRun
+from ..policies.errors import BadInput, UnknownRun, expect
 from ..policies.text import did_you_mean
 from .events import EVENTS, Event, RunClosed
 from .journal import Journal
@@ -230,4 +230,5 @@ def _places(run: str | None, after: int | Mapping[str, int] | None) -> dict[str,
         return dict(after)
     if run is None:
         raise BadInput("events of different runs have the same numbers; say after={run: number, ...}")
+    expect(int, after, "`after`", "it is the number of the last event you have")
     return {run: after}

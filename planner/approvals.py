@@ -215,6 +215,8 @@ def differences(
 
 def sign(approval: Approval, signer: Signer) -> Approval:
     """The approval with a signature of all that is in it."""
+    if not callable(getattr(signer, "sign", None)):
+        raise BadInput(f"a signer is one such as HmacSigner(key), not {type(signer).__name__}")
     value = signer.sign(_to_sign(approval)).hex()
     signature = Signature(algorithm=signer.algorithm, key=signer.fingerprint, value=value)
     return approval.model_copy(update={"signature": signature})

@@ -10,7 +10,7 @@ from ..policies.errors import BadInput
 from ..registry.registry import Registry
 from .answers import read_patch_answer, read_plan_answer
 from .arriving import ArrivingSteps
-from .models.chat import ChatModel, ask_model
+from .models.chat import ChatModel, ask_model, expect_models
 from .models.chunks import AIMessageChunk, ask_streaming
 from .models.messages import AIMessage, Message
 from .plan_schema import Form, response_schema
@@ -42,6 +42,7 @@ class ModelPlanner:
     ) -> None:
         if form not in get_args(Form):
             raise BadInput(f"a schema has no form {form!r}; there are {', '.join(get_args(Form))}")
+        expect_models(model)
         self.model = model
         self.examples = tuple(examples)
         self.instructions = instructions

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from ..policies.errors import BadInput, CannotPlan
+from ..policies.text import shorten
 from .documents import patch_from, plan_from
 from .plan import Patch, Plan
 from .requests import PlanRequest, Proposal, ReplanRequest
@@ -79,6 +80,12 @@ class FunctionPlanner:
         plan: Callable[[PlanRequest], Any] | None = None,
         replan: Callable[[ReplanRequest], Any] | None = None,
     ) -> None:
+        for name, rule in (("plan", plan), ("replan", replan)):
+            if rule is not None and not callable(rule):
+                raise BadInput(
+                    f"the rule `{name}` is a function of a request, not {shorten(repr(rule), 60)}; "
+                    f"StaticPlanner holds a plan that is always the same"
+                )
         self._plan = plan
         self._replan = replan
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..policies.errors import BadInput
+from ..policies.errors import BadInput, expect
 from ..policies.expressions import parse
 from ..policies.failures import Failure
 from ..policies.text import did_you_mean
@@ -23,7 +23,7 @@ from ..registry.schema import Problem, compile_schema
 from ..registry.signatures import schema_of
 from ..registry.tools import Tool
 from .answers import AnswerUnreadable, read_value
-from .models.chat import ChatModel
+from .models.chat import ChatModel, expect_models
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
 from .models.window import Window
 from .previews import preview
@@ -85,8 +85,12 @@ class React:
             raise BadInput(f"max_rounds is a number from 1, not {self.max_rounds!r}")
         if not isinstance(self.tool_choice, str):
             raise BadInput(f"tool_choice is a word or the name of a tool, not {self.tool_choice!r}")
-        if not callable(getattr(self.model, "agenerate", None)):
-            raise BadInput(f"a model has a method `agenerate`; {type(self.model).__name__} has none")
+        expect(str, self.system_prompt, "the system prompt")
+        if self.window is not None:
+            expect(Window, self.window, "the window", "Window(tokens=...) makes one")
+        if self.response_format is not None:
+            _schema(self.response_format)
+        expect_models(self.model)
 
     def spec(
         self, tools: Iterable[str], messages: Iterable[Message], *, answer: Json = None

@@ -83,11 +83,15 @@ class UnknownRun(BadInput):
 
 
 class NotApproved(ForeplanError):
-    """The run may not start: an approval is missing, spent, expired, or binds something else (exit code 3)."""
+    """The run may not start: an approval is missing, spent, expired, or binds something else (exit code 3).
+
+    `plan` is the one that was made for it, where `plan_and_run` made one: to be reviewed, approved and run.
+    """
 
     def __init__(self, message: str, *, differences: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.differences = tuple(differences)
+        self.plan: Any = None
 
 
 class CannotPlan(ForeplanError):

@@ -27,7 +27,9 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    def __init__(self, **said: Any) -> None:
+    def __init__(self, *unnamed: Any, **said: Any) -> None:
+        if unnamed:
+            raise _nameless(type(self), unnamed[0])
         try:
             super().__init__(**said)
         except ValidationError as error:
@@ -44,6 +46,13 @@ class Trouble(NamedTuple):
     kind: str
     message: str
     suggestion: str = ""
+
+
+def _nameless(model: type[BaseModel], value: Any) -> BadInput:
+    first = next(iter(model.model_fields))
+    return BadInput(
+        f"{model.__name__} takes its options by name: {model.__name__}({first}=...), not {_shown(value)} alone"
+    )
 
 
 def refusal(error: ValidationError, model: type[BaseModel], what: str = "") -> BadInput:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from ..policies.effect import Effect
-from ..policies.errors import BadInput, ToolRefused, UnknownTool
+from ..policies.errors import BadInput, ToolRefused, UnknownTool, expect
 from ..policies.permissions import Level, Principal, lacking
 from ..policies.text import did_you_mean, nearest, shorten
 from .names import resolve_name
@@ -191,10 +191,12 @@ class Registry:
         """
         if isinstance(who, Principal):
             return self.only(permitted=who)
+        expect(Iterable, who, "who is permitted", "give a Principal or a list of permissions")
         return self.only(permitted=Principal(id="holder", permissions=tuple(_several(who))))
 
     def prefixed(self, prefix: str) -> Registry:
         """The same tools, each name with this before it: `crm.` makes `crm.find` of `find`."""
+        expect(str, prefix, "a prefix")
         return self.renamed(lambda name: prefix + name)
 
     def renamed(self, names: Mapping[str, str] | Callable[[str], str]) -> Registry:
@@ -206,6 +208,8 @@ class Registry:
         if isinstance(names, Mapping):
             given = {self[old].name: new for old, new in names.items()}
             new_names = {name: given.get(name, name) for name in self.names}
+        elif not callable(names):
+            raise BadInput(f'new names are a dict {{"old": "new"}} or a function, not {type(names).__name__}')
         else:
             new_names = {name: names(name) for name in self.names}
         return Registry(*(_renamed(each, new_names) for each in self))

@@ -89,6 +89,10 @@ class EmbeddingSearch:
     """
 
     def __init__(self, embed: Callable[[list[str]], Any]) -> None:
+        if not callable(embed):
+            raise BadInput(
+                f"`embed` is a function of a list of texts that gives a vector for each, not {type(embed).__name__}"
+            )
         self._embed = embed
         self._kept: dict[str, tuple[float, ...]] = {}
 

@@ -142,6 +142,23 @@ def test_nothing_begins_early_where_somebody_is_to_be_asked_or_data_go_out(
     assert not [line for line in engine.runs() if "early" in line.run]
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_who_must_approve_first_gets_the_plan(early: bool) -> None:
+    """It was paid for, and is what is to be reviewed, approved and run."""
+    steps = [step("a", args={"key": "a"}), step("b", "write", args={"text": "b"})]
+    model = Slow({"foreplan": 1, "goal": "g", "steps": steps})
+    policies = Policies(start_early=early, approve="always")
+    engine = Engine([read, write], planner=ModelPlanner(model), policies=policies, clock=now)
+
+    async def main() -> Run:
+        with pytest.raises(NotApproved) as caught:
+            await engine.plan_and_run("g")
+        plan = caught.value.plan
+        return await engine.run(plan, approval=engine.approve(plan, by="ada"))
+
+    assert run_virtual("asyncio", main)["b"] == "b"
+
+
 def test_early_calls_are_within_the_budget() -> None:
     """And those nobody asks for are charged like the rest."""
     steps = [step(f"s{n}", args={"key": str(n)}) for n in range(4)]
@@ -149,6 +166,43 @@ def test_early_calls_are_within_the_budget() -> None:
     with pytest.raises(CheckFailed):
         run_it(engine, "asyncio")
     assert len(CALLED) <= 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_early_call_is_left_waiting(backend: str) -> None:
+    """One that was cut short is closed: there is nothing left to resume."""
+    text = {"foreplan": 1, "steps": [step("a", args={"key": "a"}), step("b", "no_such_tool")]}
+    engine = engine_of(*[text] * 3)
+    with pytest.raises(CheckFailed):
+        run_it(engine, backend)
+    lines = {line.run: line.state for line in engine.runs()}
+    assert lines
+    assert set(lines.values()) <= {"done", "stopped"}
+
+    late = {
+        "foreplan": 1,
+        "steps": [step("b", "no_such_tool", args={"filling": "x" * 50}), step("a", args={"key": "a"})],
+    }
+    engine = engine_of(late, max_repairs=0)
+    with pytest.raises(CheckFailed):
+        run_it(engine, backend)
+    assert [line.state for line in engine.runs()] == ["stopped"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hook_that_may_change_calls_lets_none_begin_early(backend: str) -> None:
+    """The early call would be another than the one of the plan, and both would be made."""
+    plan = {"foreplan": 1, "steps": [step("a", args={"key": "a"}), step("b", args={"key": "b"})]}
+    engine = Engine(
+        [read],
+        planner=ModelPlanner(Slow(plan)),
+        policies=Policies(start_early=True, budget=Budget(tool_calls=2)),
+        before_call=lambda call: {"key": f"{call.args['key']}!"},
+        clock=now,
+    )
+    run, _ = run_it(engine, backend)
+    assert sorted(key for _, key in CALLED) == ["a!", "b!"]
+    assert run.tool_calls == 2
 
 
 def test_a_planner_that_fails_ends_what_has_begun() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,16 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JournalError, match=r"cannot lock .*: Not a directory; check the permissions"):
         Locks(tmp_path / "file" / "locks").take("a")
+
+
+def test_many_locks_are_asked_about_together(tmp_path: Path) -> None:
+    """Free are those that nobody holds: never taken, given back, or left behind by a process that ended."""
+    locks = Locks(tmp_path / "locks")
+    assert locks.free(["a", "b"]) == {"a", "b"}
+    lock, given_back = locks.take("a"), locks.take("b")
+    assert lock is not None
+    assert given_back is not None
+    given_back.release()
+    left_behind = tmp_path / "locks" / f"{sha256(b'c').hexdigest()[:32]}.lock"
+    left_behind.touch()
+    assert locks.free(["a", "b", "c", "d"]) == {"b", "c", "d"}

@@ -165,6 +165,14 @@ def test_a_value_can_be_shown_to_somebody_who_has_the_record_alone(journal: Sqli
     assert journal.disclose("r", admitted.seq) == []
 
 
+def test_a_fork_does_not_go_on_with_what_was_deleted(journal: SqliteJournal) -> None:
+    """No tool is called with the words that stand for a deleted value."""
+    journal.forget("r")
+    engine = Engine([find, send, ask], policies=RULES, journal=journal)
+    with pytest.raises(BadInput, match=r"cannot be forked at 'sent': personal values .* were deleted"):
+        engine.fork_blocking("r", from_step="sent")
+
+
 def test_what_is_declared_must_be_there() -> None:
     """A misspelt tool, and a pointer that is none, never mean that nothing is personal."""
     with pytest.raises(

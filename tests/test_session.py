@@ -131,8 +131,42 @@ async def test_a_turn_begins_only_when_the_last_one_has_ended() -> None:
     model = ScriptedModel([wants("cancel", id="ada-0"), "done"])
     session = Session(Engine([cancel], react=React(model)), "talk")
     assert (await session.say("cancel it")).state == "waiting"
-    with pytest.raises(BadInput, match="resume or cancel run 'talk-t1'"):
+    with pytest.raises(BadInput, match=r"session\.resume.*engine\.cancel\('talk-t1'\)"):
         await session.say("and?")
+
+
+async def test_a_turn_that_waits_goes_on_by_the_session(tmp_path: Path) -> None:
+    """A turn with a plan as well as one with the model, also from another process."""
+    plan = Plan.model_validate(
+        {
+            "foreplan": 1,
+            "goal": "cancel it",
+            "steps": [{"id": "c", "tool": "sure", "args": {"id": "ada-1"}}],
+            "output": {"$": "c"},
+        }
+    )
+
+    @tool(requires_approval="each")
+    async def sure(id: str) -> str:
+        """Cancel an order."""
+        return f"{id} is cancelled"
+
+    def session(journal: SqliteJournal, *answers: Any) -> Session:
+        return Session(Engine([sure], react=React(ScriptedModel(answers)), journal=journal), "talk")
+
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        one = session(journal)
+        with pytest.raises(BadInput, match="no turn"):
+            await one.resume()
+        engine = Engine([sure], journal=journal)
+        assert (await one.run(plan, approval=engine.approve(plan, by="bo"))).state == "waiting"
+        assert engine.show("talk-t1").state == "waiting"
+    with SqliteJournal(tmp_path / "talk.db") as journal:
+        two = session(journal, wants("sure", id="ada-2"), "gone")
+        assert (await two.resume(decisions={"c:call:0": "approve"})).output == "ada-1 is cancelled"
+        (asked,) = (await two.say("and the other")).waiting
+        assert (await two.resume(decisions={asked.id: "approve"})).output == "gone"
+        assert two.results == {"t1": "ada-1 is cancelled", "t2": "gone"}
 
 
 # ---------------------------------------------------------------------------------------------- what is heard

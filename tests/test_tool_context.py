@@ -19,6 +19,7 @@ from foreplan import (
     Retry,
     ToolContext,
     ToolFailure,
+    as_tool,
     tool,
 )
 from foreplan.executor.telling import Said, Teller
@@ -98,6 +99,23 @@ async def test_what_tools_say_is_heard_in_order_from_loop_and_thread() -> None:
     assert heard.index(("in_thread",)) > heard.index(thread[-1])
     assert {type(e).__name__ for e in journal.events(run.id)} >= {"CallSettled"}
     assert "pages" not in repr(list(journal.events(run.id)))
+
+
+async def test_tools_inside_a_sub_plan_are_heard_too() -> None:
+    """With the run and place of theirs."""
+    heard: list[Said] = []
+
+    @tool(effect=READS)
+    async def inner(context: ToolContext) -> int:
+        """Say something."""
+        context.note("deep")
+        await taken_in()
+        return 1
+
+    engine = Engine([as_tool(plan_of("inner"), "outer", [inner])], listen=heard.append)
+    run = await engine.run(plan_of("outer"))
+    ((said),) = heard
+    assert (said.text, said.run.startswith(f"{run.id}."), said.path) == ("deep", True, ("inner",))
 
 
 async def test_nonsense_and_a_listener_that_raises_harm_no_tool() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...policies.errors import BadInput
 from ...policies.failures import ToolFailure
-from .chat import ChatModel, ask_model, is_real, refuse_if_forbidden
+from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
 
@@ -35,6 +35,7 @@ class Budgeted:
         self.bounds: dict[str, float] = {name: n for name, n in bounds.items() if n is not None}
         if not self.bounds or any(n < 0 for n in self.bounds.values()):
             raise BadInput("a bound is a number from 0 of calls, tokens or cost; give at least one")
+        expect_models(model)
         self.model = model
         self.used: dict[str, float] = {"calls": 0, "tokens": 0, "cost": 0}
 

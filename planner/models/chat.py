@@ -21,7 +21,7 @@ from ...policies.errors import BadInput
 from ...policies.text import shorten
 from .messages import AIMessage, Message
 
-__all__ = ["Around", "ChatModel", "around", "ask_model", "asked_under", "no_real_models"]
+__all__ = ["Around", "ChatModel", "around", "ask_model", "asked_under", "expect_models", "no_real_models"]
 
 _FORBIDDEN: ContextVar[bool] = ContextVar("foreplan_no_real_models", default=False)
 _VARIABLE = "FOREPLAN_NO_REAL_MODELS"
@@ -80,6 +80,16 @@ def around(model: object, messages: Sequence[Message]) -> AbstractContextManager
 
 def _unheard(answer: AIMessage) -> None:
     """Nobody listens."""
+
+
+def expect_models(*models: object) -> None:
+    """Raises `BadInput` for what cannot be asked: its name instead of a model, most of all."""
+    for model in models:
+        if isinstance(model, type) or not callable(getattr(model, "agenerate", None)):
+            said = shorten(repr(model), 60)
+            raise BadInput(
+                f"a model is an object with a method `agenerate`, such as OpenAIModel(...), not {said}"
+            )
 
 
 async def ask_model(model: ChatModel, messages: Sequence[Message], **options: Any) -> AIMessage:

@@ -20,7 +20,7 @@ from ...policies.failures import ToolFailure
 from ...registry.schema import Schema, compile_schema
 from ...registry.tools import UNSET, Tool, ToolContext, Unset
 from ..answers import AnswerUnreadable, read_value
-from .chat import ChatModel, ask_model
+from .chat import ChatModel, ask_model, expect_models
 from .messages import AIMessage, HumanMessage, Message, SystemMessage
 
 __all__ = ["extract_with"]
@@ -62,6 +62,8 @@ def extract_with(
     `version` names the model for approvals: it is part of the tool's contract. `config` is handed to the model as it
     is. One attempt reserves two model calls of the run's budget, or the one that is left.
     """
+
+    expect_models(model)
 
     async def extract(args: dict[str, Any], context: ToolContext) -> Any:
         return await _extracted(model, config, args, context)

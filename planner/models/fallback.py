@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from ...policies.errors import BadInput
-from .chat import ChatModel, ask_model, is_real, refuse_if_forbidden
+from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
 
@@ -22,6 +22,7 @@ class Fallback:
     """
 
     def __init__(self, first: ChatModel, *others: ChatModel) -> None:
+        expect_models(first, *others)
         self.models = (first, *others)
 
     @property

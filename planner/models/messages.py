@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from ...policies.errors import BadInput
+from ...policies.errors import BadInput, expect
 from ...policies.text import did_you_mean, shorten
 
 __all__ = [
@@ -43,6 +43,11 @@ class ToolCall:
     id: str
     name: str
     args: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect(str, self.id, "the id of a tool call", 'give "" where there is none')
+        expect(str, self.name, "the name in a tool call")
+        expect(Mapping, self.args, "what a tool is called with", "InvalidToolCall is for other arguments")
 
     def to_json(self) -> dict[str, Json]:
         """`{"id": …, "name": …, "args": {…}}`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...policies.errors import BadInput
 from ...policies.text import did_you_mean
-from .chat import ChatModel, ask_model, is_real, refuse_if_forbidden
+from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
 
@@ -47,6 +47,7 @@ class Priced:
                 )
         if not {"input", "output"} <= set(prices):
             raise BadInput("a price table says what `input` and `output` cost, each per million tokens")
+        expect_models(model)
         self.model = model
         self.prices = dict(prices)
 

@@ -11,7 +11,7 @@ from ...policies.classification import classify
 from ...policies.effect import Effect
 from ...policies.errors import BadInput
 from ...policies.retry import Retry, wait_before
-from .chat import ChatModel, ask_model, is_real, refuse_if_forbidden
+from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
 
@@ -27,6 +27,7 @@ class Retrying:
     """
 
     def __init__(self, model: ChatModel, retry: Retry | None = None) -> None:
+        expect_models(model)
         self.model = model
         self.retry = retry or Retry()
 
