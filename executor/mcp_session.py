@@ -449,7 +449,7 @@ class _Link:
     async def _another(self, last: _Turn | None) -> _Turn:
         if self._closed:
             raise self._failure(
-                "its session was closed; call its tools inside `async with mcp_tools(…)`", "closed"
+                "its session was closed; call its tools inside `async with mcp_tools(…)`", "session_closed"
             )
         if last is not None and self._tries >= self._reconnects:
             said = f"it was lost {self._tries} times in a row, so it is not asked again; load its tools anew"
@@ -590,7 +590,7 @@ class _Link:
         said = self._scrubber.scrub_text(str(error))
         if not isinstance(error, self._door.sdk.MCPError):
             message = f"{self._origin} answered in no form that the protocol knows: {shorten(said, 300)}"
-            return ToolFailure(message, code="protocol_error", happened=Happened.MAYBE)
+            return ToolFailure(message, code="bad_response", happened=Happened.MAYBE)
         if status == 404:
             turn.leave.set()  # MCP: a session that the server has forgotten is a 404
             return self._failure("it has ended the session", "session_ended")

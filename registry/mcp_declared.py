@@ -287,8 +287,8 @@ def _media(mime: object, data: str) -> dict[str, Json]:
 
 
 _BY_CODE: dict[int, tuple[Kind, str, Happened]] = {
-    -32700: (Kind.BUSINESS, "protocol_error", Happened.NO),
-    -32600: (Kind.BUSINESS, "protocol_error", Happened.NO),
+    -32700: (Kind.BUSINESS, "invalid_request", Happened.NO),
+    -32600: (Kind.BUSINESS, "invalid_request", Happened.NO),
     -32601: (Kind.BAD_ARGS, "unknown_tool", Happened.NO),
     -32602: (Kind.BAD_ARGS, "invalid_params", Happened.NO),
     -32000: (
@@ -311,5 +311,5 @@ def failure_by_code(
         return ToolFailure(
             said, kind=rule.kind, code=rule.code, happened=rule.happened, retry_after=retry_after
         )
-    kind, name, happened = _BY_CODE.get(code, (Kind.BUSINESS, "server_error", Happened.MAYBE))
+    kind, name, happened = _BY_CODE.get(code, (Kind.BUSINESS, "mcp_error", Happened.MAYBE))
     return ToolFailure(said, kind=kind, code=name, happened=happened, details={"code": code})

@@ -344,7 +344,7 @@ async def test_an_answer_in_no_form_of_the_protocol_is_a_failure() -> None:
         failure = await refused(tools, "t.nonsense")
         assert (failure.kind, failure.code, failure.happened) == (
             Kind.BUSINESS,
-            "protocol_error",
+            "bad_response",
             Happened.MAYBE,
         )
         assert await call(tools, "t.look") == [1, 2]
@@ -356,7 +356,7 @@ async def test_a_tool_outlives_its_session_as_a_failure() -> None:
     async with served() as tools:
         pass
     failure = await refused(tools, "t.look")
-    assert (failure.kind, failure.code, failure.happened) == (Kind.NETWORK, "closed", Happened.NO)
+    assert (failure.kind, failure.code, failure.happened) == (Kind.NETWORK, "session_closed", Happened.NO)
 
 
 # --- Answers as plain JSON.
