@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .executor.engine import Engine
     from .executor.hooks import Keep
     from .executor.journal import MemoryJournal
+    from .executor.mcp_session import mcp_tools
     from .executor.run import Run
     from .executor.session import Session
     from .executor.sqlite_journal import SqliteJournal
@@ -124,6 +125,7 @@ __all__ = [
     "create_agent",
     "diff",
     "extract_with",
+    "mcp_tools",
     "review",
     "tool",
 ]
@@ -133,6 +135,7 @@ _HOMES = {
     "executor.engine": ("Engine",),
     "executor.hooks": ("Keep",),
     "executor.journal": ("MemoryJournal",),
+    "executor.mcp_session": ("mcp_tools",),
     "executor.run": ("Run",),
     "executor.session": ("Session",),
     "executor.sqlite_journal": ("SqliteJournal",),

@@ -296,6 +296,8 @@ def as_charged(case: Case, end: Run, attempts: Counter[str]) -> bool:
     assert end.used == used(state)
     if any(line.state in ("running", "waiting") for line in case.journal.runs()):
         return False
+    if any(active.tool.answered_by == "plan" for active in state.calls.values()):
+        return False  # it has ended, but what it used was lost with the process, and nothing more may begin
     assert end.used.tool_calls == attempts.total()
     assert {**end.used.tools} == {name: attempts[name] for name in case.policies.budget.tools}
     return True
@@ -417,7 +419,8 @@ def test_a_run_that_is_killed_at_any_event_exceeds_nothing(seed: int, backend: s
 
 @pytest.mark.proof
 @pytest.mark.parametrize("check", [check_one, check_cut, check_killed])
-def test_thousands_of_runs_exceed_nothing(check: Any) -> None:
+@settings(runs(600), derandomize=False)
+@given(seed=SEEDS, backend=st.sampled_from(BACKENDS))
+def test_many_hundred_runs_exceed_nothing(check: Any, seed: int, backend: str) -> None:
     """The same three, long."""
-    for seed in range(2000):
-        check(seed, BACKENDS[seed % 2])
+    check(seed, backend)

@@ -21,6 +21,7 @@ HOMES = {
     "jsonschema": ("foreplan.registry.schema",),
     "keyring": ("foreplan.registry.vaults",),
     "opentelemetry": ("foreplan.executor.telemetry",),
+    "mcp": ("foreplan.executor.mcp_session",),
     "networkx": ("foreplan.planner.graph",),
     "openai": ("foreplan.planner.models.openai_model",),
     "pydantic": ("foreplan",),

@@ -1,0 +1,415 @@
+"""Tools of MCP servers: loaded as the operator says, pinned, called side by side; what the server does is never trusted."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+if importlib.util.find_spec("mcp") is None:
+    pytest.skip("the package mcp is not installed", allow_module_level=True)
+
+from support.mcp_by_hand import command
+from support.mcp_server import URL_OF
+from support.mcp_server import command as sdk_command
+
+from foreplan import Effect, Engine, Kind, Level, Plan, Policies, Retry, ToolContext, ToolFailure, mcp_tools
+from foreplan.executor.mcp_session import ServedTools
+from foreplan.policies.errors import BadInput
+from foreplan.policies.failures import Failure, Happened
+from foreplan.registry.attempt import Line
+from foreplan.registry.mcp_declared import MOST_MEDIA, failure_by_code, read_answer
+from foreplan.registry.vaults import MappingSecrets
+
+pytestmark = pytest.mark.anyio
+
+ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+"""Where the loop makes no difference: a server takes half a second to start."""
+READS = dict.fromkeys(("sum", "wait", "die", "notice", "seen", "change", "look", "nonsense"), "reads")
+TOKEN = "the-secret-of-tests"
+
+
+@asynccontextmanager
+async def served(*words: str, **options: Any) -> AsyncIterator[ServedTools]:
+    """The tools of the server of these tests, over stdio."""
+    with anyio.fail_after(60):
+        async with mcp_tools(stdio=command(*words), **{"prefix": "t.", "effects": READS, **options}) as found:
+            yield found
+
+
+@contextmanager
+def over_http() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The same server on loopback."""
+    process = subprocess.Popen(sdk_command("http"), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip().removeprefix(URL_OF), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def call(tools: ServedTools, name: str, line: Line | None = None, **args: Any) -> Any:
+    return await tools[name].invoke(args, ToolContext(line=line or Line()))
+
+
+async def refused(tools: ServedTools, name: str, **args: Any) -> ToolFailure:
+    with pytest.raises(ToolFailure) as raised:
+        await call(tools, name, **args)
+    return raised.value
+
+
+async def call_until_it_fails(tools: ServedTools, name: str) -> None:
+    """A notice comes when it comes."""
+    while True:
+        await call(tools, name, a=1, b=1)
+
+
+def plan_of(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"steps": list(steps)})
+
+
+async def failure_of(tools: ServedTools, step: dict[str, Any]) -> tuple[str, Failure]:
+    """How the only step of a plan ends, and why."""
+    run = await Engine(tools, policies=Policies(retry=Retry(attempts=1), approve="never")).run(plan_of(step))
+    [(_, failure)] = run.failures
+    return run.state, failure
+
+
+# --- Loading.
+
+
+@ONE_LOOP
+async def test_a_tool_acts_unless_the_operator_says_less_and_hints_only_tighten() -> None:
+    """`readOnlyHint: true` makes nothing a read; a hint against what the operator says makes it stricter, and is told."""
+    said = {"wipe": "reads", "put": "reads", "look": "reads"}
+    async with served(effects=said, permissions=("t:use",), options={"look": {"level": "high"}}) as tools:
+        found = {name: (tools[f"t.{name}"].effect, tools[f"t.{name}"].level) for name in ("sum", *said)}
+        assert found == {
+            "sum": (Effect.ACTS, Level.LOW),
+            "wipe": (Effect.ACTS, Level.MEDIUM),
+            "put": (Effect.WRITES, Level.LOW),
+            "look": (Effect.READS, Level.HIGH),
+        }
+        assert [(f.tool, f.code, f.loaded) for f in tools.findings] == [
+            ("wipe", "tightened", True),
+            ("wipe", "tightened", True),
+            ("put", "tightened", True),
+        ]
+        assert tools["t.look"].description == "look\\u202e it."
+        assert tools["t.look"].permissions == ("t:use",)
+
+
+@ONE_LOOP
+async def test_what_cannot_be_loaded_is_a_finding_and_the_rest_loads() -> None:
+    """Hostile and invalid schemas, unknown drafts, names that are taken or too long: one finding each."""
+    async with served("strange") as tools:
+        assert {(f.tool[:20], f.code, f.loaded) for f in tools.findings if f.code != "tightened"} == {
+            ("far", "invalid_schema", False),
+            ("draft", "invalid_schema", False),
+            ("listed", "invalid_schema", False),
+            ("odd", "invalid_schema", False),
+            ("'no tool at all'", "invalid_schema", False),
+            ("twice", "duplicate_name", False),
+            ("notes/read all", "renamed", True),
+            ("n" * 20, "invalid_name", False),
+        }
+        assert "t.notes_read_all" in tools
+        assert len(tools) == 13
+
+
+@ONE_LOOP
+async def test_a_slip_of_the_operator_is_refused_with_the_nearest_name() -> None:
+    """A misspelt name, option, prefix or way must not leave a tool laxer, or out."""
+    with pytest.raises(BadInput, match="has no tool 'summ'; did you mean 'sum'"):
+        async with served(effects={"summ": "reads"}):
+            pass
+    with pytest.raises(BadInput, match="no option 'permission'; did you mean 'permissions'"):
+        async with served(permission="x"):
+            pass
+    with pytest.raises(BadInput, match="there are reads, writes, acts"):
+        async with served(effect="read"):
+            pass
+    with pytest.raises(BadInput, match="one of stdio"):
+        async with mcp_tools():
+            pass
+
+
+async def test_a_server_that_does_not_come_up_is_a_failure_with_a_sentence() -> None:
+    """One that ends at once, and a command that is not there; never an exception group."""
+    for stdio in ([sys.executable, "-c", "0"], ["/nowhere/at/all"]):
+        with pytest.raises(ToolFailure, match="cannot be reached"):
+            async with mcp_tools(stdio=stdio):
+                pass
+
+
+@ONE_LOOP
+async def test_what_the_body_raises_is_raised_as_it_is() -> None:
+    """No task group shows through."""
+    with pytest.raises(KeyError, match="mine"):
+        async with served():
+            raise KeyError("mine")
+
+
+@ONE_LOOP
+async def test_a_server_sees_no_variable_that_was_not_named() -> None:
+    """Not even those that the SDK always lets through; a secret of the vault gets there, and out of nothing again."""
+    vault = MappingSecrets({"T": TOKEN})
+    options = {
+        "environment": {"A": "1"},
+        "secret_refs": {"TOKEN": "T"},
+        "secrets": vault,
+        "inherit": ["PATH"],
+    }
+    async with served(**options, on_error="no") as tools:
+        seen = (await call(tools, "t.seen"))["environment"]
+        assert {k: v for k, v in seen.items() if k != "LC_CTYPE"} == {
+            "A": "1",
+            "TOKEN": "[secret T]",
+            "PATH": os.environ["PATH"],
+        }
+        assert str(await refused(tools, "t.refuse")) == "no room for [secret T]"
+
+
+# --- Calls.
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+async def test_fifty_calls_run_side_by_side_on_one_session(way: str) -> None:
+    """T4 of the field. One owner task per session: callers come and go, in tasks of their own, and no scope is left in another's."""
+    step = {
+        "id": "sums",
+        "each": {"$": "range(50)"},
+        "as": "n",
+        "tool": "t.total",
+        "args": {"a": {"$": "n"}, "b": 1},
+    }
+    with ExitStack() as stack:
+        options: dict[str, Any] = {"stdio": sdk_command()}
+        if way == "http":
+            url, _ = stack.enter_context(over_http())
+            options = {"url": url, "headers": {"Authorization": f"Bearer {TOKEN}"}}
+        async with mcp_tools(**options, prefix="t.", effect="reads") as tools:
+            run = await Engine(tools).run(plan_of(step))
+            assert run["sums"] == [{"total": n + 1} for n in range(50)]
+            assert (await call(tools, "t.called"))["result"].count("total") == 50
+
+
+async def test_a_call_that_is_given_up_is_cancelled_at_the_server_and_nothing_else_is() -> None:
+    """The server is told; the session and the other calls go on. Progress is heard meanwhile."""
+    told: list[Any] = []
+    scope = anyio.CancelScope()
+
+    def tell(done: float | None, total: float, text: str) -> None:
+        told.append((done, total, text))
+        scope.cancel()
+
+    async with served() as tools:
+        with scope:
+            await call(tools, "t.wait", Line(tell))
+        assert scope.cancelled_caught
+        assert told == [(1, 4, "waiting\\u202e")]
+        while not (seen := await call(tools, "t.seen"))["cancelled"]:
+            await anyio.lowlevel.checkpoint()
+        assert len(seen["cancelled"]) == 1
+
+
+@ONE_LOOP
+async def test_a_time_out_is_one_of_the_five_kinds_and_the_session_goes_on() -> None:
+    """The tool's own timeout holds."""
+    async with served(options={"wait": {"timeout": 0.3}}) as tools:
+        _, failure = await failure_of(tools, {"id": "w", "tool": "t.wait"})
+        assert (failure.kind, failure.code) == (Kind.TIMEOUT, "deadline")
+        assert await call(tools, "t.look") == [1, 2]
+
+
+async def test_a_server_that_dies_in_mid_call_leaves_an_unknown_outcome_and_is_started_anew() -> None:
+    """Of a tool that acts nobody knows; the next call has a new session."""
+    async with served(effects={k: v for k, v in READS.items() if k != "die"}) as tools:
+        run = await Engine(tools, policies=Policies(approve="never")).run(
+            plan_of({"id": "d", "tool": "t.die"})
+        )
+        assert run.state == "waiting"
+        assert await call(tools, "t.sum", a=1, b=2) == {"total": 3}
+
+
+@ONE_LOOP
+async def test_a_server_that_keeps_dying_is_not_started_for_ever() -> None:
+    """`reconnects` in a row without an answer; a good answer makes them anew."""
+    async with served(reconnects=1) as tools:
+        for _ in range(2):
+            failure = await refused(tools, "t.die")
+            assert (failure.kind, failure.code, failure.happened) == (
+                Kind.NETWORK,
+                "connection_closed",
+                Happened.MAYBE,
+            )
+        failure = await refused(tools, "t.sum", a=1, b=1)
+        assert (failure.code, failure.happened) == ("disconnected", Happened.NO)
+
+
+@ONE_LOOP
+async def test_what_a_server_says_no_to_is_a_failure_of_its_kind() -> None:
+    """`isError` is business, and may have happened unless the operator knows better; protocol errors have kinds."""
+    async with served() as tools:
+        failure = await refused(tools, "t.refuse")
+        assert (failure.kind, failure.code, failure.happened) == (Kind.BUSINESS, "refused", Happened.MAYBE)
+        _, told = await failure_of(tools, {"id": "r", "tool": "t.raise"})
+        assert (told.kind, told.code, told.untrusted) == (Kind.BAD_ARGS, "invalid_params", True)
+
+
+@ONE_LOOP
+async def test_over_http_the_status_decides_and_retry_after_is_heard() -> None:
+    """401 is a permission, 429 says when to come back, a server that is gone is the network."""
+    with over_http() as (url, process):
+        with pytest.raises(ToolFailure) as raised:
+            async with mcp_tools(url=url, headers={"Authorization": "Bearer wrong"}):
+                pass
+        assert raised.value.kind is Kind.PERMISSION
+        refs: dict[str, Any] = {
+            "headers": {"Authorization": "Bearer {secret}"},
+            "secret_refs": {"Authorization": "T"},
+        }
+        async with mcp_tools(url=url, **refs, secrets=MappingSecrets({"T": TOKEN}), effect="reads") as tools:
+            failure = await refused(tools, "put")
+            assert (failure.kind, failure.happened, failure.retry_after) == (Kind.NETWORK, Happened.NO, 7.0)
+            assert tools["put"].host == url.split("/")[2]
+            process.kill()
+            process.wait()
+            failure = await refused(tools, "total", a=1, b=1)
+            assert failure.kind is Kind.NETWORK
+
+
+# --- What was loaded is pinned.
+
+
+async def test_a_tool_that_the_server_changed_is_not_called_any_more() -> None:
+    """Threat 19: before a call that acts the server is asked, and the run stops and says what differs."""
+    async with served(effects={"change": "reads", "seen": "reads"}) as tools:
+        step = {"id": "s", "tool": "t.sum", "args": {"a": 1, "b": 1}, "after": ["c"]}
+        run = await Engine(tools, policies=Policies(approve="never")).run(
+            plan_of({"id": "c", "tool": "t.change"}, step)
+        )
+        [(_, failure)] = run.failures
+        assert (run.state, failure.kind, failure.code) == ("failed", Kind.PERMISSION, "contract_changed")
+        assert (failure.happened, failure.details) == (Happened.NO, {"changed": ["description"]})
+        assert "declared otherwise now (description)" in failure.message
+        assert "sum" not in (await call(tools, "t.seen"))["called"]
+
+
+@pytest.mark.parametrize("words", [command(), sdk_command()], ids=["older", "newer"])
+async def test_a_server_that_tells_of_a_change_is_asked_what_it_is(words: list[str]) -> None:
+    """Reads are not compared each time; a notice, of the newer protocol or the older, makes the next call look."""
+    name = "sum" if words == command() else "total"
+    with anyio.fail_after(60):
+        async with mcp_tools(stdio=words, effect="reads") as tools:
+            await call(tools, "change")
+            if name == "sum":
+                assert await call(tools, name, a=1, b=1) == {"total": 2}
+                await call(tools, "notice")
+            with pytest.raises(ToolFailure, match="declared otherwise"):
+                await call_until_it_fails(tools, name)
+
+
+@ONE_LOOP
+async def test_pins_of_an_earlier_session_leave_out_what_is_new_or_other() -> None:
+    """They are plain JSON; with the same server all is loaded."""
+    async with served() as tools:
+        pins = tools.pins
+        assert tools["t.sum"].source_digest == pins["sum"]
+    async with served(pinned=pins) as again:
+        assert again.names == tools.names
+        assert [again[n].fingerprint for n in again.names] == [tools[n].fingerprint for n in tools.names]
+    other = {**pins, "sum": pins["put"]}
+    del other["look"]
+    async with served(pinned=other) as fewer:
+        assert {(f.tool, f.code) for f in fewer.findings if not f.loaded} == {
+            ("sum", "contract_changed"),
+            ("look", "not_pinned"),
+        }
+        assert "t.sum" not in fewer
+
+
+@ONE_LOOP
+async def test_an_answer_in_no_form_of_the_protocol_is_a_failure() -> None:
+    """Nonsense between the lines is passed over, an answer that is none is told."""
+    async with served() as tools:
+        failure = await refused(tools, "t.nonsense")
+        assert (failure.kind, failure.code, failure.happened) == (
+            Kind.BUSINESS,
+            "bad_response",
+            Happened.MAYBE,
+        )
+        assert await call(tools, "t.look") == [1, 2]
+
+
+@ONE_LOOP
+async def test_a_tool_outlives_its_session_as_a_failure() -> None:
+    """Called after the end it says so."""
+    async with served() as tools:
+        pass
+    failure = await refused(tools, "t.look")
+    assert (failure.kind, failure.code, failure.happened) == (Kind.NETWORK, "session_closed", Happened.NO)
+
+
+# --- Answers as plain JSON.
+
+IMAGE = {"type": "image", "mimeType": "image/png", "data": "AAECAw=="}
+SHOWN = {"mime": "image/png", "bytes": 4, "data": "AAECAw=="}
+
+
+@pytest.mark.parametrize(
+    ("answer", "json_text", "meant"),
+    [
+        ({"structuredContent": {"a": 1}, "content": [{"type": "text", "text": "x"}]}, True, {"a": 1}),
+        ({"content": [{"type": "text", "text": ' {"a": 1}'}]}, True, {"a": 1}),
+        ({"content": [{"type": "text", "text": ' {"a": 1}'}]}, False, ' {"a": 1}'),
+        ({"content": [{"type": "text", "text": "[NaN]"}]}, True, "[NaN]"),
+        ({"content": [{"type": "text", "text": "17"}]}, True, "17"),
+        ({"content": []}, True, None),
+        ({"content": [{"type": "text", "text": "a"}, IMAGE]}, True, ["a", SHOWN]),
+        ({"content": [{**IMAGE, "data": "A" * 2 * MOST_MEDIA}]}, True, {"mime": "image/png", "bytes": 98304}),
+        (
+            {
+                "content": [
+                    {"type": "resource", "resource": {"uri": "a:b", "mimeType": "text/plain", "text": "t"}}
+                ]
+            },
+            True,
+            {"uri": "a:b", "mime": "text/plain", "text": "t"},
+        ),
+        (
+            {"content": [{"type": "resource_link", "uri": "a:b", "name": "n"}]},
+            True,
+            {"uri": "a:b", "name": "n", "mime": ""},
+        ),
+    ],
+)
+def test_an_answer_becomes_plain_json(answer: dict[str, Any], json_text: bool, meant: Any) -> None:
+    """What is structured comes first; text, images and resources have a rule each."""
+    assert read_answer(answer, json_text=json_text, on_error=Happened.MAYBE) == meant
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "happened"),
+    [
+        (-32601, Kind.BAD_ARGS, Happened.NO),
+        (-32602, Kind.BAD_ARGS, Happened.NO),
+        (-32603, Kind.NETWORK, Happened.MAYBE),
+        (-32001, Kind.TIMEOUT, Happened.MAYBE),
+        (-32600, Kind.BUSINESS, Happened.NO),
+        (-32099, Kind.BUSINESS, Happened.MAYBE),
+        (7, Kind.BUSINESS, Happened.MAYBE),
+    ],
+)
+def test_a_protocol_error_is_of_one_of_the_five_kinds(code: int, kind: Kind, happened: Happened) -> None:
+    """By its number, never by its text."""
+    failure = failure_by_code(code, "permission denied: timeout")
+    assert (failure.kind, failure.happened) == (kind, happened)
