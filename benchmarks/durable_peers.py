@@ -10,7 +10,6 @@ on SQLite once it is done. CPU (all threads) and wall time in microseconds a ste
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -22,7 +21,7 @@ from durable import act, whole
 from floor import Edges, dag
 from journal import fdatasync
 from peers import dbos, langgraph_on_sqlite, missing
-from results import Figures, Found, Options, Target, median, ratio
+from results import Figures, Found, Options, Target, cpu_and_wall, median, ratio
 
 from foreplan import Engine, Limits, MemoryJournal, Plan, Policies, SqliteJournal
 from foreplan.executor.journal import Journal
@@ -97,9 +96,7 @@ async def once(entrant: Entrant) -> Figures:
         async with entrant(folder) as run:
             await run()
             before = fdatasync(folder / "page")["wall_us"]
-            cpu, wall = time.process_time(), time.perf_counter()
-            await run()
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            cpu, wall = await cpu_and_wall(run)
             disk = (before + fdatasync(folder / "page")["wall_us"]) / 2
     return {"cpu_us": cpu / STEPS * 1e6, "wall_us": wall / STEPS * 1e6, "fdatasync_us": disk}
 

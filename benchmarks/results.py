@@ -12,7 +12,19 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-__all__ = ["Figures", "Found", "Options", "Target", "cpu", "machine", "median", "ratio", "rows", "wall"]
+__all__ = [
+    "Figures",
+    "Found",
+    "Options",
+    "Target",
+    "cpu",
+    "cpu_and_wall",
+    "machine",
+    "median",
+    "ratio",
+    "rows",
+    "wall",
+]
 
 Figures = dict[str, Any]
 """What was measured of one case, by name; the name ends in the unit."""
@@ -68,6 +80,14 @@ async def wall(main: Callable[[], Awaitable[Any]]) -> float:
         start = time.perf_counter()
         await main()
         return time.perf_counter() - start
+
+
+async def cpu_and_wall(main: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
+    """Both of one call."""
+    with _own_garbage():
+        cpu_start, start = time.process_time(), time.perf_counter()
+        await main()
+        return time.process_time() - cpu_start, time.perf_counter() - start
 
 
 @contextmanager

@@ -32,8 +32,10 @@ MOST = 256
 """Entries that fill a batch. Larger ones cost less each, but keep whoever waits for them longer."""
 RIDE = 0.002
 """Seconds that entries wait for somebody who is in a hurry."""
+LONG = 0.003
+"""Seconds that somebody waits for the disk before others make way: a quick commit needs none of it."""
 TURN = 0.0002
-"""Seconds after which whoever appends makes way for the writer, while somebody waits for the disk."""
+"""Seconds after which whoever appends makes way again."""
 PAUSE = 0.00002
 """Seconds for which it does: until the writer has the interpreter."""
 IDLE = 2.0
@@ -79,12 +81,12 @@ class Writer(Generic[T]):
         self._thread: threading.Thread | None = None
         self._asleep = False
         self._stopping = False
+        self._since = 0.0  # when the first of those who wait began to; 0 where nobody waits
         self._made_way = 0.0
 
     def put(self, entry: T) -> Batch[T]:
         """Add an entry after all others, and give the batch it is in. Blocks while the backlog is full."""
-        flying = self._flying
-        if self._filling.waiting or (flying is not None and flying.waiting):
+        if self._since:
             self._make_way()
         with self._lock:
             if self._stopping:
@@ -102,7 +104,7 @@ class Writer(Generic[T]):
     def _make_way(self) -> None:
         """Let the writer have the interpreter: a loop that is busy with other steps would keep it from what is waited for."""
         now = time.perf_counter()
-        if now - self._made_way > TURN:
+        if now - self._since > LONG and now - self._made_way > TURN:
             time.sleep(PAUSE)
             self._made_way = time.perf_counter()
 
@@ -115,6 +117,7 @@ class Writer(Generic[T]):
             ready = batch.waiting.get(portal)
             if ready is None:
                 ready = batch.waiting[portal] = anyio.Event()
+                self._since = self._since or time.perf_counter()
             self._hurry(batch)
         await ready.wait()
 
@@ -171,6 +174,7 @@ class Writer(Generic[T]):
             batch.done = True
             batch.entries = []
             self._flying = None
+            self._since = time.perf_counter() if self._filling.waiting else 0.0
             self._done.notify_all()
         for portal, ready in batch.waiting.items():
             portal.call_soon(ready.set)
