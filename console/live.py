@@ -23,7 +23,7 @@ from rich.text import Text
 
 from ..executor import events as e
 from ..executor.events import Event, Outcome
-from ..executor.rounds import REACT
+from ..executor.state import REACT
 from ..executor.telling import Said
 from ..planner.plan import Plan, Step
 from ..policies.effect import Effect

@@ -25,8 +25,7 @@ from ..registry.values import copy_plain
 from . import events as e
 from .admission import Admission, judged, permission
 from .events import Path, path_text
-from .rounds import REACT
-from .state import Active, State, Write
+from .state import REACT, Active, State, Write
 from .steps import give
 
 __all__ = [

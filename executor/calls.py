@@ -116,20 +116,12 @@ def _advance_lane(state: State, lane: Lane) -> None:
         _pass_on(state, lane)
     elif lane.undoes is None and lane.node.code.block is not None:
         _open_next(state, lane)
-    elif _take(state, _tool_of(lane).name, lane):
-        _start_next(state, lane, _tool_of(lane))
+    elif _take(state, lane.tool(lane.next).name, lane):
+        _start_next(state, lane, lane.tool(lane.next))
         if lane.next == before:
             state.hungry.append(lane)  # it waits for what others hold of the budget
         elif lane.next < lane.size and not lane.serial:
             state.lanes.append(lane)
-
-
-def _tool_of(lane: Lane) -> Tool:
-    """The tool of the lane's next call."""
-    if lane.undoes is not None:
-        return lane.undoes[lane.next].tool
-    assert lane.node.code.tool is not None
-    return lane.node.code.tool
 
 
 def _open_next(state: State, lane: Lane) -> None:
@@ -238,8 +230,7 @@ def call_consulted(state: State, event: e.HookAnswered) -> None:
         _edit_consulted(state, state.calls[event.path], event)
         return
     lane, index, args = state.proposed.pop(event.path)
-    tool = lane.undoes[index].tool if lane.undoes is not None else lane.node.code.tool
-    assert tool is not None
+    tool = lane.tool(index)
     if event.failure is not None or event.answer == "stop":
         failure = hook_refused(event)
         give(state, event.path, Write(e.CallSettled, (event.path, 0, _FAILED, None, failure, args)))
@@ -422,8 +413,7 @@ def call_settled(state: State, event: e.CallSettled) -> None:
     active = state.calls.pop(event.path, None)
     if active is None:
         lane, index = lane_item(state, event.path)
-        tool = lane.undoes[index].tool if lane.undoes is not None else lane.node.code.tool
-        assert tool is not None
+        tool = lane.tool(index)
         _free(state, tool.name)
         _call_failed(state, lane, index, tool, event, event.args)
         return

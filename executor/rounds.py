@@ -37,12 +37,11 @@ from . import events as e
 from .budget import answered, charge_question, in_time, question_short_of, run_out
 from .events import Outcome
 from .program import Block
-from .state import Consult, Dialogue, Frame, Node, Part, Sleep, State, Think
+from .state import REACT, Consult, Dialogue, Frame, Node, Part, Sleep, State, Think
 from .steps import begin, give
 
 __all__ = [
     "MODEL",
-    "REACT",
     "begin_dialogue",
     "heard",
     "hooked",
@@ -52,8 +51,6 @@ __all__ = [
     "unanswered",
 ]
 
-REACT = "@react"
-"""What the paths of a dialogue's calls begin with; no step can be called so."""
 MODEL = ("@model",)
 _ANY_TOOL_FAILS_ALIKE = frozenset({Kind.BAD_ARGS, Kind.PERMISSION})
 _CUT_OFF = "it was cut off before its end; answer again, shorter"

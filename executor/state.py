@@ -26,6 +26,7 @@ from .events import CallSettled, DecisionAsked, DecisionMade, Event, Outcome, Pa
 from .program import Block, Code, Program
 
 __all__ = [
+    "REACT",
     "Active",
     "Ask",
     "Call",
@@ -48,6 +49,10 @@ __all__ = [
     "Undone",
     "Write",
 ]
+
+
+REACT = "@react"
+"""What the paths of a dialogue's calls begin with; no step can be called so."""
 
 
 class StaleState(ForeplanError):
@@ -295,6 +300,12 @@ class Lane:
     def plural(self) -> bool:
         """Whether items have indices: the result is a list."""
         return self.items is not None or self.node.code.serial
+
+    def tool(self, index: int) -> Tool:
+        """The tool of one call."""
+        tool = self.undoes[index].tool if self.undoes is not None else self.node.code.tool
+        assert tool is not None
+        return tool
 
     def path(self, index: int) -> Path:
         """Identity of one item."""

@@ -17,7 +17,7 @@ from . import events as e
 from .budget import in_time
 from .events import Outcome, Path
 from .scopes import Settled, asks, evaluated, is_enough, items_of, output_of, value_of
-from .state import Command, Fault, Frame, Lane, Node, Sleep, State, Undone, Write
+from .state import REACT, Command, Fault, Frame, Lane, Node, Sleep, State, Undone, Write
 
 __all__ = [
     "begin",
@@ -107,7 +107,7 @@ def write_value(
 def find(state: State, path: Path) -> tuple[Node, int]:
     """The step a path leads to, and which item of it (0 where the path names none)."""
     dialogue = state.dialogue
-    inside = dialogue is not None and path[0] == "@react"
+    inside = dialogue is not None and path[0] == REACT
     frame = dialogue.frame if dialogue is not None and inside else state.root
     node, index = None, 0
     for part in path[2:] if inside else path:

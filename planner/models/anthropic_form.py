@@ -1,6 +1,6 @@
 """The form of Anthropic's Messages API.
 
-https://docs.claude.com/en/api/messages, …/messages-streaming, …/prompt-caching, …/structured-outputs
+Source: the service's own reference of the Messages API, its streaming, prompt caching and structured outputs.
 An answer in a form is asked for with a tool: what the model would call it with is the answer. That takes any schema;
 the service's own output format (`strict`) takes only those in the strict form. The prefix that stays the same for a whole
 run, tools and system, is marked so that the service keeps it.

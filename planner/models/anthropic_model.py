@@ -1,6 +1,6 @@
 """Anthropic's models, through the official SDK.
 
-AnthropicModel("claude-sonnet-4-5")                                       the key is in ANTHROPIC_API_KEY
+AnthropicModel("MODEL")                                                   the key is in ANTHROPIC_API_KEY
 
 Each question has a client of its own, as in `openai_model.py`; the SDK's own retries and time limits are off.
 """

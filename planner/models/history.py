@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 
 from ...policies.errors import BadInput
 from ...policies.text import shorten
+from ..documents import read_json
+from ..findings import PlanUnreadable
 from .messages import (
     AIMessage,
     HumanMessage,
@@ -212,9 +214,6 @@ def read_call(id: str, name: object, arguments: object) -> ToolCall | InvalidToo
 
 def _object_in(text: str) -> tuple[dict[str, Json], str]:
     """The JSON object in a text, or what keeps it from being one."""
-    from ..documents import read_json
-    from ..findings import PlanUnreadable
-
     try:
         value = read_json(text)
     except PlanUnreadable as error:
