@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from ..executor.sqlite_journal import SqliteJournal
-from ..executor.verifying import Verified
+from ..executor.journal.sqlite_journal import SqliteJournal
+from ..executor.journal.verifying import Verified
 from ..policies.signing import read_signer, read_verifier
 from .commands import run_in, stored
 from .files import open_file

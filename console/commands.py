@@ -20,11 +20,11 @@ from ..executor.changes import contracts_of
 from ..executor.children import parent_of
 from ..executor.engine import Engine
 from ..executor.events import DecisionAsked, Event, encode
-from ..executor.forking import forked_of, plan_of
+from ..executor.journal.sqlite_journal import SqliteJournal
 from ..executor.recorded import read_run
+from ..executor.replays.forking import forked_of, plan_of
 from ..executor.run import Run
 from ..executor.runtime import Decide
-from ..executor.sqlite_journal import SqliteJournal
 from ..planner.approvals import Approval, Scope
 from ..planner.bounds import limits_of
 from ..planner.documents import Source, write_yaml

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ..executor import events as e
 from ..executor.engine import Engine
-from ..executor.journal import Journal
+from ..executor.journal.journal import Journal
 from ..executor.questions import Question, pause_of, questions_in
 from ..executor.run import Run
 from ..executor.runtime import Answer
