@@ -1,6 +1,6 @@
 """The command line: every word that can follow `foreplan`.
 
-This module says which words there are; `commands.py`, `deciding.py`, `watching.py` and `audit.py` say what they do.
+This module says which words there are; `commands.py`, `deciding.py`, `watching.py`, `audit.py` and `local_models.py` say what they do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..policies.errors import BadInput
-from . import audit, commands, deciding, watching
+from . import audit, commands, deciding, local_models, watching
 from .commands import Consent, Given, Setting
 from .deciding import Said
 from .loading import importable_here
@@ -110,6 +110,25 @@ Query = Annotated[
     ),
 ]
 Wanted = Annotated[int, typer.Option("-k", min=1, help="How many tools a search shows at most.")]
+
+ModelAction = Annotated[
+    str, typer.Argument(metavar="list|pull", help="List what is there, or fetch a model.")
+]
+ModelName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME|PATH]",
+        help="With pull: a model by its name (the recommended one without), or a file to take in.",
+    ),
+]
+ModelFolder = Annotated[
+    str | None,
+    typer.Option("--to", metavar="FOLDER", help="Where models are kept; without, in the user's cache."),
+]
+ModelAddress = Annotated[
+    str | None,
+    typer.Option("--from", metavar="URL", help="Another address that has the same file."),
+]
 
 Tools = Annotated[
     str,
@@ -973,6 +992,23 @@ def _diff(
 ) -> None:
     """Show how two plans differ."""
     _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: commands.show_diff(s, old, new))
+
+
+@app.command("models")
+def _models(
+    action: ModelAction,
+    name: ModelName = None,
+    to: ModelFolder = None,
+    address: ModelAddress = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """List models that run on this machine, or fetch one, checked by its sha256; a fetch that was cut goes on."""
+    _do(
+        Screen(json=json, quiet=quiet, traceback=traceback),
+        lambda s: local_models.models(s, action, name, to, address),
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

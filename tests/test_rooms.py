@@ -15,7 +15,12 @@ IMPORTS = [found for name, path in MODULES.items() for found in imports_of(name,
 
 HOMES = {
     "anthropic": ("foreplan.planner.models.anthropic_model",),
-    "anyio": ("foreplan.executor", "foreplan.registry.processes", "foreplan.planner.models.retrying"),
+    "anyio": (
+        "foreplan.executor",
+        "foreplan.registry.processes",
+        "foreplan.planner.models.local_model",
+        "foreplan.planner.models.retrying",
+    ),
     "cryptography": ("foreplan.policies.signing",),
     "httpx2": ("foreplan.planner.models.telling",),
     "jsonschema": ("foreplan.registry.schema",),
@@ -32,6 +37,7 @@ HOMES = {
     "rich": ("foreplan.console",),
     "typer": ("foreplan.console.app",),
     "typing_extensions": ("foreplan.registry.tools",),
+    "xllamacpp": ("foreplan.planner.models.llama_child",),
     "yaml": ("foreplan.planner.sources",),
 }
 """Each third-party library and where it is at home: a module, or a room with all its modules."""
