@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .policies.secrets import Secret
     from .policies.signing import Ed25519Signer, Ed25519Verifier, HmacSigner
     from .registry.code_tools import code_tool
+    from .registry.egress.rules import Egress, guarded_client
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
@@ -67,6 +68,7 @@ __all__ = [
     "Ed25519Signer",
     "Ed25519Verifier",
     "Effect",
+    "Egress",
     "EmbeddingSearch",
     "Engine",
     "EnvironmentSecrets",
@@ -125,6 +127,7 @@ __all__ = [
     "create_agent",
     "diff",
     "extract_with",
+    "guarded_client",
     "mcp_tools",
     "review",
     "tool",
@@ -170,6 +173,7 @@ _HOMES = {
     "policies.secrets": ("Secret",),
     "policies.signing": ("Ed25519Signer", "Ed25519Verifier", "HmacSigner"),
     "registry.code_tools": ("code_tool",),
+    "registry.egress.rules": ("Egress", "guarded_client"),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
