@@ -17,14 +17,14 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.text import Text
 
 from ..planner.models.gguf import read_gguf
 from ..planner.models.known_models import KNOWN, RECOMMENDED, KnownModel, known_model, model_folder
 from ..planner.models.pulling import Told, pull, sha256_of
 from ..policies.errors import BadInput
 from ..policies.text import did_you_mean, shorten
-from .lines import line
+from . import options as o
+from .lines import plain
 from .screen import Code, Screen
 
 __all__ = ["ACTIONS", "models"]
@@ -32,8 +32,15 @@ __all__ = ["ACTIONS", "models"]
 ACTIONS = ("list", "pull")
 
 
-def models(screen: Screen, action: str, name: str | None, to: str | None, address: str | None) -> Code:
-    """What follows the word `models`."""
+def models(
+    screen: Screen,
+    action: o.ModelAction,
+    name: o.ModelName = None,
+    *,
+    to: o.ModelFolder = None,
+    address: o.ModelAddress = None,
+) -> Code:
+    """List models that run on this machine, or fetch one, checked by its sha256; a fetch that was cut goes on."""
     folder = Path(to).expanduser() if to is not None else model_folder()
     match action:
         case "pull":
@@ -57,7 +64,9 @@ def _list(screen: Screen, folder: Path) -> Code:
         {"name": path.stem, "file": str(path), "bytes": path.stat().st_size} for path in files.values()
     ]
     screen.document({"folder": str(folder), "models": listed})
-    screen.show(*map(_row, listed), important=True)
+    screen.write("" if screen.json else "".join(map(_row, listed)))
+    if listed[0]["file"] is None:
+        screen.say("To fetch it: foreplan models pull")
     return Code.DONE
 
 
@@ -67,11 +76,11 @@ def _known(model: KnownModel, path: Path | None) -> dict[str, Any]:
     return {"name": model.name, "file": str(path) if path and whole else None, "bytes": model.bytes, **facts}
 
 
-def _row(model: dict[str, Any]) -> Text:
+def _row(model: dict[str, Any]) -> str:
+    """One line, however wide the screen: a path is there to be copied."""
     about = [f"{model['bytes'] / 1e6:,.0f} MB", model.get("licence", "")]
     about += ["recommended"] * (model["name"] == RECOMMENDED)
-    about.append(model["file"] or f"not here: foreplan models pull {model['name']}")
-    return line(f"{model['name']}  {', '.join(filter(None, about))}")
+    return f"{plain(model['name'])}  {', '.join(filter(None, about))}  {plain(model['file'] or 'not here')}\n"
 
 
 def _pull(screen: Screen, name: str, folder: Path, address: str | None) -> Code:
@@ -86,7 +95,7 @@ def _pull(screen: Screen, name: str, folder: Path, address: str | None) -> Code:
         with _progress(screen, f"Fetching {model.name} ({model.licence}) from {model.url}") as told:
             path = pull(model, folder, told=told)
     screen.document({"file": str(path), "bytes": path.stat().st_size})
-    screen.show(line(f"{path} is there, {path.stat().st_size:,} bytes."), important=True)
+    screen.write("" if screen.json else f"{plain(path)}\n")
     return Code.DONE
 
 
