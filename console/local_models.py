@@ -91,7 +91,7 @@ def _pull(screen: Screen, name: str, folder: Path, address: str | None) -> Code:
     else:
         model = known_model(name)
         if address is not None:
-            model = model._replace(url=_web(address), name=model.name)
+            model = model._replace(url=_web(address))
         with _progress(screen, f"Fetching {model.name} ({model.licence}) from {model.url}") as told:
             path = pull(model, folder, told=told)
     screen.document({"file": str(path), "bytes": path.stat().st_size})

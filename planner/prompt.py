@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.expressions import FUNCTIONS, METHODS
@@ -22,12 +22,12 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .findings import Finding
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
+from .python_form import to_python
 from .requests import PlanRequest, ReplanRequest
-from .short_prompt import SHORT_RULES, short_functions, short_tools
+from .short_prompt import SHORT_EXAMPLES, SHORT_RULES, short_functions, short_tools
 
 __all__ = [
     "COMPOSITIONS",
-    "SHORT_COMPOSITIONS",
     "Example",
     "answer_schema",
     "plan_messages",
@@ -132,13 +132,6 @@ COMPOSITIONS: tuple[Example, ...] = (
 )
 """How steps are put together, with tools that do not exist."""
 
-SHORT_COMPOSITIONS = tuple(
-    example
-    for example in COMPOSITIONS
-    if not any("steps" in step or "undo" in step for step in example.answer.get("steps", ()))
-)
-"""Those that the compact form has a place for."""
-
 _RULES = """\
 You write plans. A plan is one JSON object that says which tools are to be called, with what, and in which order. It \
 is checked first and run later, without you: you see no result while you write it.
@@ -201,7 +194,7 @@ def plan_messages(
     instructions: str = "",
     short: bool = False,
 ) -> list[Message]:
-    """What is said to get a plan; `short` is for small models (`short_prompt.py`)."""
+    """What is said to get a plan; `short` is for small models (`short_prompt.py`), whose answer is in the Python form."""
     asked = [f"Goal: {request.goal}"]
     if request.inputs is not None:
         asked.append(f"Inputs (JSON Schema), as inputs.NAME: {_compact(request.inputs)}")
@@ -278,13 +271,19 @@ def _messages(request: PlanRequest | ReplanRequest, system: str, asked: str) -> 
 
 
 def _system(tools: Registry, examples: Sequence[Example], instructions: str, short: bool) -> str:
-    shown = [f"Goal: {example.goal}\n{_compact(example.answer)}" for example in examples]
     parts = [SHORT_RULES, short_functions(), _MANNERS] if short else [_RULES, _functions(), _MANNERS]
-    if shown:
-        parts.append("\n".join(["# Examples (their tools are made up; never use them)", *shown]))
+    if short and examples is COMPOSITIONS:
+        parts.append(SHORT_EXAMPLES)
+    elif examples:
+        parts.append(_shown(examples, to_python if short else dict))
     if instructions:
         parts.append(instructions.strip())
     return "\n\n".join([*parts, short_tools(tools) if short else _catalogue(tools)])
+
+
+def _shown(examples: Sequence[Example], write: Callable[[Mapping[str, Any]], dict[str, Any]]) -> str:
+    shown = [f"Goal: {example.goal}\n{_compact(write(example.answer))}" for example in examples]
+    return "\n".join(["# Examples (their tools are made up; never use them)", *shown])
 
 
 def _catalogue(tools: Registry) -> str:

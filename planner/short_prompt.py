@@ -1,6 +1,6 @@
-"""The same as `prompt.py` in a third of the words, for models that are small or read slowly.
+"""The same as `prompt.py` in half the words, for models that are small or read slowly.
 
-What the compact schema has no place for (groups, repeats, undo) is not told either. Tools are told as signatures:
+What the Python form has no place for (groups, repeats, undo) is not told either. Tools are told as signatures:
 
     find(name: text, limit?: integer) -> [Person]: Find people. Reads.
       name: the family name
@@ -19,30 +19,53 @@ from ..policies.expressions import FUNCTIONS, METHODS
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 
-__all__ = ["SHORT_RULES", "short_functions", "short_tools"]
+__all__ = ["SHORT_EXAMPLES", "SHORT_RULES", "short_functions", "short_tools"]
 
 Json: TypeAlias = Any
 
 SHORT_RULES = """\
 You write plans: steps that call tools. A plan is checked first and run later, without you. Answer with one JSON \
 object and nothing else:
-{"steps":[...],"output":...}  a plan
-{"cannot_plan":"why"}  if the listed tools cannot reach the goal
+{"steps": [...], "output": ...}  a plan
+{"cannot_plan": "why"}  if the listed tools cannot reach the goal
 
 # A step
 "id"  unique: small letters, digits, _
 "each"  a list: the step runs once per item. `item` is the item, or the name that "as" gives it. The result is the \
 list of results
-"when"  a condition: where it is false the step is skipped and its result is null
+"when"  a condition: where it is false the step is skipped and its result is None
 "tool" and "args"  one call of one tool; or, in place of both, "value": something computed without a tool
 "after"  ids of steps to wait for although no result of theirs is used
-"on_failure":"skip"  if the step fails, go on with null
+"on_failure": "skip"  if the step fails, go on with None
 
 # Values
-JSON is meant literally, except {"$":"expression"}: one Python expression over the ids of steps (their results), \
-inputs.NAME and, inside "each", the item. a.b, a['b'], a[0], arithmetic, comparisons, and, or, not, in, is; x if c \
-else y; comprehensions; f-strings. Text is never searched for names: write {"$":"f'Dear {user.name}'"}.
-A missing key is an error; .get(key) gives null for it. A step waits for the steps that its expressions name."""
+Every value (in "args", "each", "when", "value", "output") is one Python expression over inputs.NAME, the ids of \
+steps, which stand for their results, and, inside "each", the item. Text has quotes of its own: "'text'". Text with \
+values in it: "f'Dear {user.name}'". Lists: "[r.id for r in rows if r.open]". A step waits for the steps it names."""
+
+SHORT_EXAMPLES = """\
+# Examples (their tools are made up; never use them)
+Tools: TOOL_A(key: text) -> {size: number}; TOOL_B(first: number, second: number) -> {sum: number}
+Goal: Get x and y and add them
+{"steps": [{"id": "left", "tool": "TOOL_A", "args": {"key": "'x'"}}, {"id": "right", "tool": "TOOL_A", "args": {"key": "'y'"}},\
+{"id": "both", "tool": "TOOL_B", "args": {"first": "left.size", "second": "right.size"}}], "output": "both.sum"}
+Tools: TOOL_C(name: text) -> {rows: [{code: text, open: boolean, size: number}]}; TOOL_D(code: text, note: text) -> \
+{ok: boolean}; TOOL_E(list: [{ok: boolean}], file: text) -> {file: text}
+Goal: Pass every open row of table t above inputs.limit on as large, and put what came of it into done.txt in inputs.place
+{"steps": [{"id": "table", "tool": "TOOL_C", "args": {"name": "'t'"}},\
+{"id": "passed", "each": "[r for r in table.rows if r.open and r.size > inputs.limit]", "as": "row", "tool": "TOOL_D",\
+"args": {"code": "row.code", "note": "'large'"}},\
+{"id": "kept", "tool": "TOOL_E", "args": {"list": "passed", "file": "f'{inputs.place}/done.txt'"}}], "output": "kept.file"}
+Tools: TOOL_F() -> [{key: text}]; TOOL_G(key: text) -> {mail: text, age: number}; TOOL_H(to: text, text: text) -> {id: text}
+Goal: Greet everybody, and say to inputs.chief how many they are if they are more than 10
+{"steps": [{"id": "people", "tool": "TOOL_F", "args": {}},\
+{"id": "found", "each": "people", "as": "person", "tool": "TOOL_G", "args": {"key": "person.key"}},\
+{"id": "greeted", "each": "found", "as": "one", "tool": "TOOL_H", "args": {"to": "one.mail", "text": "'Hello'"}},\
+{"id": "told", "when": "len(people) > 10", "tool": "TOOL_H", "args": {"to": "inputs.chief", "text": "f'{len(people)} people'"}}],\
+"output": "len(greeted)"}
+Tools: TOOL_A(key: text) -> {size: number}
+Goal: Send a letter
+{"cannot_plan": "no tool listed sends letters"}"""
 
 _DEEPEST = 4
 _WORDS = {"string": "text", "object": "object", "array": "list"}

@@ -16,15 +16,11 @@ class KnownModel(NamedTuple):
     """A model file: its name here, its address, and what it must be byte for byte."""
 
     name: str
+    file: str
     url: str
     bytes: int
     sha256: str
     licence: str
-
-    @property
-    def file(self) -> str:
-        """The name of the file."""
-        return self.url.rpartition("/")[2]
 
 
 RECOMMENDED = "qwen2.5-coder-1.5b-instruct"
@@ -32,6 +28,7 @@ RECOMMENDED = "qwen2.5-coder-1.5b-instruct"
 KNOWN: dict[str, KnownModel] = {
     RECOMMENDED: KnownModel(
         RECOMMENDED,
+        "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         "https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/"
         "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         1_117_320_768,

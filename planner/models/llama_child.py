@@ -1,7 +1,7 @@
 """llama.cpp's server in a process of its own. `llama_server.py` starts this file; nothing imports it.
 
     in     one line of JSON: the settings
-    out    one line: the address; or the process ends, and what llama.cpp said is on standard error
+    out    one line of JSON: where it listens, and whether llguidance is in it; or the process ends, and what llama.cpp said is on standard error
 
 It lives until its standard input ends: when its owner closes it, and also when its owner is killed.
 """
@@ -24,7 +24,7 @@ def main() -> None:
         server = _serve(settings)
     except RuntimeError:
         os._exit(1)
-    os.write(out, f"{server.listening_address}\n".encode())
+    os.write(out, json.dumps({"address": server.listening_address, "guided": _guided()}).encode() + b"\n")
     sys.stdin.buffer.read()
     os._exit(0)  # nothing is kept that a slower end could lose
 
@@ -45,6 +45,13 @@ def _serve(settings: dict[str, Any]) -> Any:
     params.verbosity = 1
     params.ui = params.warmup = False
     return xllamacpp.Server(params)
+
+
+def _guided() -> bool:
+    """Whether grammars may be those of llguidance, as in most of the published packages."""
+    import xllamacpp
+
+    return str(xllamacpp.json_schema_to_grammar({"type": "object"})).startswith("%llguidance")
 
 
 if __name__ == "__main__":

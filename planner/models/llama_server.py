@@ -13,7 +13,6 @@ import json
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import IO, NamedTuple
-from urllib.parse import urlsplit
 
 from ...policies.errors import BadInput
 from ...policies.text import shorten
@@ -36,6 +34,8 @@ _REMEMBERED = 512
 """MiB of other prompts' states that the server keeps in memory, so that two planners do not drive each other out."""
 _PATIENCE = 5.0
 """Seconds a process that was told to end may take."""
+_DYING = 1.0
+"""Seconds from a broken connection to the end of the process that had it."""
 _WAITING = {"OMP_WAIT_POLICY": "passive", "GGML_NO_BACKTRACE": "1"}
 """Threads that wait do not spin, which costs others a core each; a failed assertion starts no debugger."""
 
@@ -57,6 +57,8 @@ class LlamaServer:
         self.key = secrets.token_urlsafe(32)
         self.ready: set[str] = set()
         """Beginnings of prompts that this process has read already."""
+        self.guided = False
+        """Whether it takes grammars of llguidance."""
         self.users = 0
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,22 +74,16 @@ class LlamaServer:
             return self._address
 
     def ended(self) -> str:
-        """Why its process ended, if it did so by itself; else empty."""
+        """Why its process ended, if it did so by itself; else empty. A connection breaks before the end is known."""
         with self._lock:
-            code = None if self._process is None else self._process.poll()
-            if code is None and self._process is not None and not self._listens():
-                code = self._process.wait(_PATIENCE)
+            try:
+                code = None if self._process is None else self._process.wait(_DYING)
+            except subprocess.TimeoutExpired:
+                code = None
             if code is None:
                 return ""
             how = f"signal {-code}" if code < 0 else f"status {code}"
             return f"the process of the model ended with {how}{self._reason()}"
-
-    def _listens(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", urlsplit(self._address).port or 0), _PATIENCE):
-                return True
-        except OSError:
-            return False
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
@@ -111,12 +107,14 @@ class LlamaServer:
             process.stdin.flush()
         except BrokenPipeError:
             pass  # it ended at once; what it said is told below
-        self._address = process.stdout.readline().decode().strip()
-        if not self._address:
+        line = process.stdout.readline()
+        if not line:
             process.wait(_PATIENCE)
             reason = self._reason()
             self._end()
             raise BadInput(f"llama.cpp cannot load {self.settings.model}{reason or ', and says no reason'}")
+        told = json.loads(line)
+        self._address, self.guided = told["address"], told["guided"]
 
     def _told(self) -> bytes:
         more = {"key": self.key, "packages": packages(), "remembered": _REMEMBERED}

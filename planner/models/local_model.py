@@ -2,7 +2,7 @@
 
     model = LocalModel()                     the recommended one, after `foreplan models pull`
     model = LocalModel("mine.gguf")          any instruct model in the GGUF format
-    ModelPlanner(model, form="compact")      small models plan best with little to read
+    ModelPlanner(model, form="python")       small models plan best like this
 
 The beginning of a prompt, which is the same for all requests with the same tools, is read once and kept on disk
 (`prefixes.py`): without a GPU a small machine reads fifty tokens a second.
@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from ...policies.classification import classify
 from ...policies.errors import BadInput
 from ...policies.failures import Happened, Kind, ToolFailure
 from .chunks import AIMessageChunk
@@ -65,27 +66,27 @@ class LocalModel:
         head = read_gguf(self.path)
         _expect_instruct(head)
         _expect_room(head, _counted("context", context))
-        self.options = {**_DEFAULTS, **options}
+        self.options = _sampling(options)
         kept = str(prefix_folder()) if keep_prefix else ""
         threads = _counted("threads", threads) if threads is not None else _cores()
         self._settings = Settings(str(self.path), context, threads, kept and kept + os.sep)
         self._held: LlamaServer | None = None
         self._let_go: Callable[[], None] = lambda: None
-        OpenAIModel(self.path.stem, base_url="http://127.0.0.1", **self.options)
 
     async def agenerate(
         self,
         messages: Sequence[Message],
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        **options: Any,
+        response_format: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> AIMessage:
         """The answer. Raises `ToolFailure` for what is none, and what the package `openai` raises."""
         server, asked = await self._begin(messages, tools)
         try:
-            return await asked.agenerate(messages, tools=tools, **options)
+            return await asked.agenerate(messages, **self._options(server, tools, response_format, config))
         except Exception as error:
-            _expect_running(server, error)
+            await _expect_running(server, error)
             raise
 
     async def astream(
@@ -93,16 +94,18 @@ class LocalModel:
         messages: Sequence[Message],
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        **options: Any,
+        response_format: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[AIMessageChunk, None]:
         """The answer, part by part; a failure may come after some of them."""
         server, asked = await self._begin(messages, tools)
         try:
-            async with aclosing(asked.astream(messages, tools=tools, **options)) as parts:
+            options = self._options(server, tools, response_format, config)
+            async with aclosing(asked.astream(messages, **options)) as parts:
                 async for part in parts:
                     yield part
         except Exception as error:
-            _expect_running(server, error)
+            await _expect_running(server, error)
             raise
 
     def close(self) -> None:
@@ -118,6 +121,18 @@ class LocalModel:
 
     def __repr__(self) -> str:
         return f"<LocalModel {self.path.name}>"
+
+    def _options(
+        self,
+        server: LlamaServer,
+        tools: Sequence[Mapping[str, Any]] | None,
+        schema: Mapping[str, Any] | None,
+        config: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        """A schema goes along as a grammar where that is possible: llama.cpp takes none beside tools."""
+        if schema is None or tools or not server.guided:
+            return {"tools": tools, "response_format": schema, "config": config}
+        return {"config": _held_to(schema, {**self.options, **(config or {})})}
 
     async def _begin(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
@@ -186,9 +201,30 @@ class _Beginning:
         return await self.asked.post(f"{self.address}/slots/0?action={action}", {"filename": name})
 
 
-def _expect_running(server: LlamaServer, error: Exception) -> None:
-    """Raises what the end of the server tells, where it has ended."""
-    if ended := server.ended():
+_GUIDANCE = {
+    "x-guidance": {
+        "whitespace_flexible": False,
+        "item_separator": ", ",
+        "key_separator": ": ",
+        "lenient": True,
+    }
+}
+"""JSON on one line: indentation is a third of what a model writes. Keywords that are not known are left to the check.
+
+https://github.com/guidance-ai/llguidance/blob/main/docs/json_schema.md
+"""
+
+
+def _held_to(schema: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a question whose answer fits this schema, as a grammar of llguidance."""
+    grammar = f"%llguidance {{}}\nstart: %json {json.dumps({**schema, **_GUIDANCE})}"
+    return {**options, "extra_body": {**options.get("extra_body", {}), "grammar": grammar}}
+
+
+async def _expect_running(server: LlamaServer, error: Exception) -> None:
+    """Raises what the end of the server tells, where a connection broke because it has ended."""
+    broken = classify(error).kind is Kind.NETWORK
+    if broken and (ended := await anyio.to_thread.run_sync(server.ended)):
         raise ToolFailure(ended, kind=Kind.NETWORK, code="model_ended", happened=Happened.MAYBE) from error
 
 
@@ -210,6 +246,18 @@ def _expect_room(head: Gguf, context: int) -> None:
             f"{head.path.name} with a context of {context} tokens needs about {needed / 2**30:.1f} GiB of memory, and "
             f"{free / 2**30:.1f} GiB are free; take a smaller model or context"
         )
+
+
+def _sampling(options: Mapping[str, Any]) -> dict[str, Any]:
+    for name in _NOT_HERE.keys() & options:
+        raise BadInput(f"a local model has no option {name!r}; {_NOT_HERE[name]}")
+    OpenAIModel("local", base_url="http://127.0.0.1")  # says now if its package is missing
+    return {**_DEFAULTS, **options}
+
+
+_NOT_HERE = dict.fromkeys(("base_url", "api_key", "client"), "it has a server of its own") | dict.fromkeys(
+    ("api", "strict"), "every answer is held to its schema"
+)
 
 
 def _counted(name: str, value: object) -> int:
