@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .executor.agent import create_agent
     from .executor.engine import Engine
-    from .executor.hooks import Keep
-    from .executor.journal import MemoryJournal
+    from .executor.hands.hooks import Keep
+    from .executor.journal.journal import MemoryJournal
+    from .executor.journal.sqlite_journal import SqliteJournal
     from .executor.mcp_session import mcp_tools
     from .executor.run import Run
     from .executor.session import Session
-    from .executor.sqlite_journal import SqliteJournal
     from .executor.telemetry import Telemetry
     from .planner.approvals import Approval
     from .planner.building import PlanBuilder
@@ -133,12 +133,12 @@ __all__ = [
 _HOMES = {
     "executor.agent": ("create_agent",),
     "executor.engine": ("Engine",),
-    "executor.hooks": ("Keep",),
-    "executor.journal": ("MemoryJournal",),
+    "executor.hands.hooks": ("Keep",),
+    "executor.journal.journal": ("MemoryJournal",),
     "executor.mcp_session": ("mcp_tools",),
     "executor.run": ("Run",),
     "executor.session": ("Session",),
-    "executor.sqlite_journal": ("SqliteJournal",),
+    "executor.journal.sqlite_journal": ("SqliteJournal",),
     "executor.telemetry": ("Telemetry",),
     "planner.approvals": ("Approval",),
     "planner.building": ("PlanBuilder",),

@@ -28,7 +28,7 @@ from results import Figures, Found, Options, Target, median, ratio, wall
 
 from foreplan import Effect, Engine, Limits, MemoryJournal, Plan, Policies, SqliteJournal, tool
 from foreplan.executor.events import CallStarted, Event
-from foreplan.executor.journal import Journal
+from foreplan.executor.journal.journal import Journal
 
 STEPS = {1: 200, 10: 500, 100: 2_000}
 ACTS, READS, WINDOW = 100, 20_000, 64

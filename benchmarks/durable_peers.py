@@ -24,7 +24,7 @@ from peers import dbos, langgraph_on_sqlite, missing
 from results import Figures, Found, Options, Target, cpu_and_wall, median, ratio
 
 from foreplan import Engine, Limits, MemoryJournal, Plan, Policies, SqliteJournal
-from foreplan.executor.journal import Journal
+from foreplan.executor.journal.journal import Journal
 
 STEPS, WIDTH = 500, 10
 

@@ -21,8 +21,8 @@ import anyio
 from results import Figures, Found, Options, median
 
 from foreplan.executor.events import CallSettled, Event, Outcome
-from foreplan.executor.records import first_tip, next_tip, to_text
-from foreplan.executor.sqlite_journal import SqliteJournal, SqliteLog
+from foreplan.executor.journal.records import first_tip, next_tip, to_text
+from foreplan.executor.journal.sqlite_journal import SqliteJournal, SqliteLog
 
 EVENTS = 10_000
 WAITS = 1_000

@@ -26,8 +26,8 @@ from overhead import bare, each_plan, make_engine, plan_of, run_whole, work
 from results import Figures, Found, Options, Target, median
 
 from foreplan import Engine, SqliteJournal
-from foreplan.executor.mind import replay
-from foreplan.executor.state import State
+from foreplan.executor.mind.mind import replay
+from foreplan.executor.mind.state import State
 
 STEPS = 10_000
 DURABLE_ITEMS = 50_000

@@ -23,8 +23,8 @@ from rich.text import Text
 
 from ..executor import events as e
 from ..executor.events import Event, Outcome
-from ..executor.state import REACT
-from ..executor.telling import Said
+from ..executor.hands.telling import Said
+from ..executor.mind.state import REACT
 from ..planner.plan import Plan, Step
 from ..policies.effect import Effect
 from ..policies.errors import ForeplanError

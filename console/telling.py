@@ -13,10 +13,10 @@ from rich.text import Text
 
 from ..executor import events as e
 from ..executor.children import parent_of
-from ..executor.comparing import Comparison
 from ..executor.events import DecisionAsked, Event, Outcome, RunState, path_text
-from ..executor.forking import forked_of
-from ..executor.journal import RunLine
+from ..executor.journal.journal import RunLine
+from ..executor.replays.comparing import Comparison
+from ..executor.replays.forking import forked_of
 from ..executor.run import Run, StepResult
 from ..planner.models.messages import AIMessage, Message, SystemMessage, ToolMessage
 from ..planner.plan import Step

@@ -22,10 +22,10 @@ from ..policies.policies import Policies
 from ..registry.registry import Registry
 from .early import EARLY
 from .events import DecisionAsked, Outcome, path_text
-from .hands import Result
+from .hands.hands import Result
+from .mind.state import Call, State
 from .run import Run
 from .runtime import Answer, answer_to
-from .state import Call, State
 
 __all__ = ["answers_for", "child_id", "child_policies", "end_of_child", "hosts_of", "is_child", "parent_of"]
 

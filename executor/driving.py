@@ -34,19 +34,19 @@ from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
-from .admission import interrupted
 from .blocking import DRIVING, first_error
-from .budget import Used
 from .changes import accepted_by, terms_of
 from .events import Event, Outcome
-from .hands import Result
-from .journal import Journal, Log
-from .mind import go_by, outstanding, replay
+from .hands.hands import Result
+from .journal.journal import Journal, Log
+from .mind.admission import interrupted
+from .mind.budget import Used
+from .mind.mind import go_by, outstanding, replay
+from .mind.state import Call, Perform, State
 from .planning import Planning, model_calls_of
 from .recorded import is_closed, recorded, without_contract
 from .run import Run, run_of
 from .runtime import Answer, Runtime, answer_to, decision_made
-from .state import Call, Perform, State
 
 __all__ = ["Driving", "answers_in", "expect_inside", "held"]
 

@@ -28,9 +28,9 @@ from ..policies.policies import Policies
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .events import Outcome
-from .hands import Result
+from .hands.hands import Result
+from .mind.state import Call
 from .run import Run
-from .state import Call
 
 __all__ = ["EARLY", "EGRESS", "Early"]
 

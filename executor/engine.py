@@ -55,32 +55,32 @@ from ..registry.tools import Tool
 from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
-from .authorize import Authorize
 from .blocking import block, first_error
-from .budget import Used, seconds_left
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
-from .comparing import Comparison, compared
 from .driving import Driving, answers_in, expect_inside, held
 from .early import Early
 from .events import ASIDE, Event
-from .forking import fork_id, forked, plan_of
 from .handed_in import check_deadline, check_host, check_names, check_run_id, journal_of, verifiers_of
-from .hands import Hands, Result
-from .journal import Journal, Log, RunLine
-from .limits import Limiter
-from .mind import all_stays, replay
+from .hands.authorize import Authorize
+from .hands.hands import Hands, Result
+from .hands.limits import Limiter
+from .hands.safe import Safe
+from .hands.telling import Listen
+from .journal.journal import Journal, Log, RunLine
+from .mind.budget import Used, seconds_left
+from .mind.mind import all_stays, replay
+from .mind.state import Call, State
 from .planning import asks_models
 from .questions import Question, questions_in
 from .recorded import events_so_far, is_closed, read_run, recorded
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
+from .replays.comparing import Comparison, compared
+from .replays.forking import fork_id, forked, plan_of
 from .resuming import Pick, Resuming, Tell
 from .run import Run, run_of
 from .runtime import Answer, Decide, Hook, Host, Runtime, decision_made
-from .safe import Safe
 from .shelf import Shelf
-from .state import Call, State
 from .stream import EventStream
-from .telling import Listen
 from .watching import Observer, Watcher
 
 __all__ = ["Engine"]

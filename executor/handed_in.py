@@ -11,9 +11,9 @@ from ..policies.policies import Policies
 from ..policies.signing import Verifier
 from ..policies.text import did_you_mean, shorten
 from ..registry.registry import Registry
-from .budget import reach
 from .children import hosts_of
-from .journal import Journal, MemoryJournal
+from .journal.journal import Journal, MemoryJournal
+from .mind.budget import reach
 
 __all__ = ["check_deadline", "check_host", "check_names", "check_run_id", "journal_of", "verifiers_of"]
 
@@ -79,7 +79,7 @@ def journal_of(journal: Journal | str | Path | None) -> Journal:
     if journal is None:
         return MemoryJournal()
     if isinstance(journal, str | Path):
-        from .sqlite_journal import SqliteJournal
+        from .journal.sqlite_journal import SqliteJournal
 
         return SqliteJournal(journal)
     if not callable(getattr(journal, "reopen", None)):

@@ -32,9 +32,9 @@ from ..policies.permissions import Principal
 from ..policies.policies import Policies
 from ..registry.registry import Registry
 from .blocking import first_error
-from .budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of
+from .hands.safe import Safe
+from .mind.budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of
 from .runtime import Host
-from .safe import Safe
 from .shelf import Shelf
 
 __all__ = ["Planning", "asks_models", "model_calls_of"]

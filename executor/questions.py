@@ -21,7 +21,7 @@ from .events import (
     RunResumed,
     path_text,
 )
-from .journal import Journal
+from .journal.journal import Journal
 
 __all__ = ["KINDS", "Pause", "Question", "pause_of", "questions_in"]
 

@@ -15,10 +15,10 @@ from ..registry.tools import Tool
 from . import events as e
 from .changes import contracts_of
 from .events import Event
-from .journal import Journal
-from .mind import all_stays, replay
+from .journal.journal import Journal
+from .mind.mind import all_stays, replay
+from .mind.state import State
 from .run import Run, run_of
-from .state import State
 
 __all__ = ["events_so_far", "is_closed", "read_run", "recorded", "without_contract"]
 

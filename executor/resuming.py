@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 
 from ..policies.errors import ForeplanError, JournalError
 from .events import INTERRUPTED, PEOPLE, Event, RunResumed
-from .journal import Journal
+from .journal.journal import Journal
 from .questions import Pause, pause_of
 from .run import Run
 

@@ -12,10 +12,10 @@ from ..policies.failures import Failure
 from ..policies.policies import Budget
 from ..policies.text import count
 from ..registry.values import copy_plain
-from .budget import Left, Used, left, used
 from .events import DecisionAsked, Outcome, Path, RunState, path_text
-from .rounds import unanswered
-from .state import Frame, Lane, Node, State
+from .mind.budget import Left, Used, left, used
+from .mind.rounds import unanswered
+from .mind.state import Frame, Lane, Node, State
 
 __all__ = ["ItemResult", "Run", "StepResult", "open_questions", "run_of"]
 

@@ -36,23 +36,23 @@ from ..registry.standins import Found, asking, found_in
 from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from . import events as e
-from .admission import admit, interrupted, out_of_time
-from .asking import differs, digest_of, read_edit, rejected_before
-from .authorize import Authorize, refusal_of
-from .budget import plain_usage, seconds_left
 from .early import Early
 from .events import INTERRUPTED, PEOPLE, Event, Outcome
-from .hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
-from .hearing import hear
-from .hooks import Verdict, said_by, subject_of
-from .journal import Log
-from .limits import Limiter
-from .mind import advance
-from .replanning import replan_request
-from .safe import Safe
-from .state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
-from .telling import Listen, Said
-from .threads import Threads
+from .hands.authorize import Authorize, refusal_of
+from .hands.hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
+from .hands.hearing import hear
+from .hands.hooks import Verdict, said_by, subject_of
+from .hands.limits import Limiter
+from .hands.safe import Safe
+from .hands.telling import Listen, Said
+from .hands.threads import Threads
+from .journal.journal import Log
+from .mind.admission import admit, interrupted, out_of_time
+from .mind.asking import differs, digest_of, read_edit, rejected_before
+from .mind.budget import plain_usage, seconds_left
+from .mind.mind import advance
+from .mind.replanning import replan_request
+from .mind.state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
 from .watching import Observer, Watcher
 
 __all__ = ["Answer", "Decide", "Hook", "Host", "Runtime", "answer_to", "decision_made"]

@@ -17,7 +17,7 @@ from ..policies.errors import BadInput
 from ..policies.permissions import Level, Principal
 from ..registry.registry import Registry
 from ..registry.search import Search
-from .threads import Job, Threads
+from .hands.threads import Job, Threads
 
 __all__ = ["Shelf"]
 

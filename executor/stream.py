@@ -19,9 +19,9 @@ import anyio
 from ..policies.errors import BadInput, UnknownRun, expect
 from ..policies.text import did_you_mean
 from .events import EVENTS, Event, RunClosed
-from .journal import Journal
-from .state import State
-from .threads import Job, Threads
+from .hands.threads import Job, Threads
+from .journal.journal import Journal
+from .mind.state import State
 from .wake import Portal
 from .watching import Watcher
 

@@ -27,11 +27,11 @@ from ..policies.errors import BadInput, JournalError
 from ..policies.failures import Failure
 from ..policies.secrets import Scrubber
 from . import events as e
-from .budget import left, used
 from .events import Event, Outcome, Path, path_text
-from .journal import Journal, Log
-from .limits import Limiter
-from .state import State
+from .hands.limits import Limiter
+from .journal.journal import Journal, Log
+from .mind.budget import left, used
+from .mind.state import State
 
 with suppress(ImportError):  # an extra: `Telemetry` says so
     from opentelemetry import context, metrics, trace

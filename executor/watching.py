@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from ..policies.secrets import Scrubber
 from .events import Event
-from .journal import Journal, Log
-from .limits import Limiter
-from .state import State
+from .hands.limits import Limiter
+from .journal.journal import Journal, Log
+from .mind.state import State
 
 __all__ = ["Observer", "See", "Watcher"]
 

@@ -24,10 +24,10 @@ from foreplan import (
     tool,
 )
 from foreplan.executor.events import CallAdmitted, CallStarted, DecisionAsked, DecisionMade, decode, encode
-from foreplan.executor.mind import outstanding, replay
+from foreplan.executor.mind.mind import outstanding, replay
+from foreplan.executor.mind.state import Perform, State
 from foreplan.executor.run import run_of
 from foreplan.executor.runtime import Answer
-from foreplan.executor.state import Perform, State
 from foreplan.planner.models.messages import AIMessage, ToolCall
 from foreplan.planner.models.scripted import ScriptedModel
 from foreplan.planner.react import React

@@ -13,10 +13,10 @@ import pytest
 from support.virtual import BACKENDS, run_virtual
 
 from foreplan import Engine, Kind, Level, MemoryJournal, Plan, Policies, Principal, Retry, Run, as_tool, tool
-from foreplan.executor.authorize import Attempt
 from foreplan.executor.events import CallStarted
-from foreplan.executor.mind import replay
-from foreplan.executor.state import State
+from foreplan.executor.hands.authorize import Attempt
+from foreplan.executor.mind.mind import replay
+from foreplan.executor.mind.state import State
 from foreplan.policies.errors import NotApproved
 from foreplan.registry.registry import Registry
 

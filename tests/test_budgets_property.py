@@ -34,12 +34,12 @@ from foreplan import (
     as_tool,
 )
 from foreplan.executor import events as e
-from foreplan.executor.budget import Used, used
 from foreplan.executor.events import DecisionAsked, Event, decode, encode, path_text
-from foreplan.executor.journal import MemoryLog
-from foreplan.executor.mind import advance
+from foreplan.executor.journal.journal import MemoryLog
+from foreplan.executor.mind.budget import Used, used
+from foreplan.executor.mind.mind import advance
+from foreplan.executor.mind.state import State
 from foreplan.executor.runtime import Answer
-from foreplan.executor.state import State
 from foreplan.planner.requests import Proposal, ReplanRequest
 from foreplan.policies.errors import UnknownRun
 from foreplan.registry.registry import Registry

@@ -10,9 +10,9 @@ from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import Budget, Engine, MemoryJournal, Plan, Policies, Retry, Run, as_tool, tool
 from foreplan.executor.agent import create_agent
-from foreplan.executor.authorize import Attempt
 from foreplan.executor.events import HookAnswered
-from foreplan.executor.hooks import Settled
+from foreplan.executor.hands.authorize import Attempt
+from foreplan.executor.hands.hooks import Settled
 from foreplan.planner.models.messages import AIMessage, ToolCall
 from foreplan.planner.models.scripted import ScriptedModel
 

@@ -13,7 +13,7 @@ from foreplan import Engine, MemoryJournal, Plan, Policies, Registry, Retry, Too
 from foreplan.console.live import Progress, View, picture, summary
 from foreplan.console.screen import Screen
 from foreplan.executor.events import CallSettled, CallStarted, Event, Outcome, RunClosed
-from foreplan.executor.telling import Said
+from foreplan.executor.hands.telling import Said
 
 
 @tool(effect="reads")

@@ -36,7 +36,7 @@ from foreplan.executor.events import (
     PlanAccepted,
     RunClosed,
 )
-from foreplan.executor.journal import RunLine
+from foreplan.executor.journal.journal import RunLine
 from foreplan.executor.run import ItemResult, StepResult
 from foreplan.planner.findings import Finding
 

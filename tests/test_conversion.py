@@ -11,8 +11,8 @@ from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import Engine, MemoryJournal, Plan, Policies, Retry, Run, Tool, tool
 from foreplan.executor.events import CallAdmitted, CallSettled, CallStarted, Event, Outcome
-from foreplan.executor.hands import Result
-from foreplan.executor.state import Call
+from foreplan.executor.hands.hands import Result
+from foreplan.executor.mind.state import Call
 
 FREE = Policies(approve="never", retry=Retry(attempts=3))
 

@@ -17,8 +17,8 @@ from support.virtual import BACKENDS, now, run_virtual
 from foreplan import Engine, MemoryJournal, Plan, Policies, Run, Tool, check
 from foreplan.console.telling import event_list
 from foreplan.executor.events import CallAdmitted, CallSettled, Event, decode, encode
-from foreplan.executor.mind import replay
-from foreplan.executor.state import State
+from foreplan.executor.mind.mind import replay
+from foreplan.executor.mind.state import State
 from foreplan.policies.canonical import canonical
 from foreplan.registry import decoding
 from foreplan.registry.registry import Registry

@@ -26,7 +26,7 @@ from foreplan import (
 )
 from foreplan.executor.agent import Update, create_agent
 from foreplan.executor.events import HookAnswered, ModelAnswered
-from foreplan.executor.hooks import Keep
+from foreplan.executor.hands.hooks import Keep
 from foreplan.planner.models.chunks import AIMessageChunk, ask_streaming
 from foreplan.planner.models.messages import (
     AIMessage,

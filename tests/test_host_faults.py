@@ -25,9 +25,9 @@ from foreplan import (
     tool,
 )
 from foreplan.executor.events import CallSettled, DecisionAsked, Event, Outcome
-from foreplan.executor.hands import Result
+from foreplan.executor.hands.hands import Result
+from foreplan.executor.mind.state import Call
 from foreplan.executor.runtime import Answer
-from foreplan.executor.state import Call
 from foreplan.policies.errors import BadInput
 from foreplan.policies.failures import Happened, Kind
 

@@ -9,8 +9,8 @@ import pytest
 from support.events import calls, opening, settled, short_run
 
 from foreplan.executor.events import DecisionAsked, RunResumed, RunState
-from foreplan.executor.journal import Journal, MemoryJournal, RunLine, run_line
-from foreplan.executor.sqlite_journal import SqliteJournal
+from foreplan.executor.journal.journal import Journal, MemoryJournal, RunLine, run_line
+from foreplan.executor.journal.sqlite_journal import SqliteJournal
 from foreplan.policies.errors import JournalError, NotApproved, UnknownRun
 from foreplan.policies.permissions import ANYONE
 

@@ -15,8 +15,8 @@ from support.events import calls, opening, settled
 from support.journals import CHILD, change, child, record
 
 from foreplan import Engine, Plan
-from foreplan.executor.records import first_tip, next_tip
-from foreplan.executor.sqlite_journal import SqliteJournal
+from foreplan.executor.journal.records import first_tip, next_tip
+from foreplan.executor.journal.sqlite_journal import SqliteJournal
 from foreplan.policies.errors import JournalError
 
 

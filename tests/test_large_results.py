@@ -15,7 +15,7 @@ from support.journals import BEFORE_CHAINS, change
 
 from foreplan import Effect, Engine, Limits, Plan, Policies, Retry, Run, SqliteJournal, ask, tool
 from foreplan.executor.events import CallSettled, RunClosed
-from foreplan.executor.records import from_text, hash_of, to_record, to_text
+from foreplan.executor.journal.records import from_text, hash_of, to_record, to_text
 from foreplan.executor.runtime import Answer
 from foreplan.policies.errors import JournalError
 

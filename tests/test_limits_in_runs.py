@@ -30,7 +30,7 @@ from foreplan import (
     tool,
 )
 from foreplan.executor.events import CallStarted
-from foreplan.executor.journal import MemoryLog
+from foreplan.executor.journal.journal import MemoryLog
 from foreplan.policies.errors import BadInput
 from foreplan.policies.failures import Happened, Kind
 

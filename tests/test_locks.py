@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foreplan.executor.locks import Locks
+from foreplan.executor.journal.locks import Locks
 from foreplan.policies.errors import JournalError
 
 

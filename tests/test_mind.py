@@ -22,9 +22,9 @@ from foreplan import (
 )
 from foreplan.executor import events as e
 from foreplan.executor.events import EVENTS, CallStarted, Event, Outcome, decode, encode
-from foreplan.executor.mind import _ON, advance, outstanding, replay
+from foreplan.executor.mind.mind import _ON, advance, outstanding, replay
+from foreplan.executor.mind.state import Perform, Sleep, StaleState, State
 from foreplan.executor.run import run_of
-from foreplan.executor.state import Perform, Sleep, StaleState, State
 from foreplan.registry.registry import Registry
 
 READS = Effect.READS

@@ -23,10 +23,10 @@ from foreplan import (
     ask,
     tool,
 )
-from foreplan.executor.admission import admit
 from foreplan.executor.events import RunOpened
+from foreplan.executor.mind.admission import admit
+from foreplan.executor.mind.state import State
 from foreplan.executor.runtime import Answer
-from foreplan.executor.state import State
 from foreplan.planner.requests import PlanRequest, ReplanRequest
 from foreplan.policies.errors import BadInput, NotApproved
 from foreplan.policies.permissions import lacking

@@ -9,7 +9,7 @@ import pytest
 from support.tampering import at
 
 from foreplan import Engine, HmacSigner, Plan, Policies, SqliteJournal, ask, tool
-from foreplan.executor.personal import FORGOTTEN
+from foreplan.executor.journal.personal import FORGOTTEN
 from foreplan.executor.runtime import Answer
 from foreplan.policies.errors import BadInput, JournalError
 

@@ -13,7 +13,7 @@ from support.events import anything, opening, settled
 
 from foreplan.executor import events
 from foreplan.executor.events import EVENTS, Event, RunClosed, decode, encode
-from foreplan.executor.records import first_tip, from_text, next_tip, to_text
+from foreplan.executor.journal.records import first_tip, from_text, next_tip, to_text
 
 
 def written_and_read(event: Event) -> Event:

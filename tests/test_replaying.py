@@ -15,8 +15,8 @@ from support.virtual import BACKENDS, now
 from test_executor_properties import driven, policies
 
 from foreplan import Budget, Engine, MemoryJournal, Plan, Policies, Retry, tool
-from foreplan.executor.comparing import Comparison
-from foreplan.executor.replaying import as_kept
+from foreplan.executor.replays.comparing import Comparison
+from foreplan.executor.replays.replaying import as_kept
 from foreplan.policies.errors import BadInput, NotApproved
 
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

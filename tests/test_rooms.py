@@ -26,11 +26,11 @@ HOMES = {
     "openai": ("foreplan.planner.models.openai_model",),
     "pydantic": ("foreplan",),
     "pydantic_ai": ("foreplan.planner.models.pydantic_ai_model",),
-    "pydantic_core": ("foreplan.executor.records", "foreplan.policies.secrets"),
+    "pydantic_core": ("foreplan.executor.journal.records", "foreplan.policies.secrets"),
     "referencing": ("foreplan.registry.schema",),
     "rfc8785": ("foreplan.policies.canonical",),
     "rich": ("foreplan.console",),
-    "typer": ("foreplan.console.app",),
+    "typer": ("foreplan.console.app", "foreplan.console.options"),
     "typing_extensions": ("foreplan.registry.tools",),
     "yaml": ("foreplan.planner.sources",),
 }
@@ -46,7 +46,7 @@ PURE = [
     "foreplan.planner.reviewing",
     "foreplan.planner.patches",
     "foreplan.executor.events",
-    "foreplan.executor.mind",
+    "foreplan.executor.mind.mind",
 ]
 """What must work, and be testable, without an event loop."""
 
@@ -75,6 +75,41 @@ def test_a_room_imports_only_rooms_to_its_left() -> None:
     order = list(ROOMS)
     pairs = [(room_of(i.module), room_of(i.target), i) for i in IMPORTS]
     assert [_where(i) for a, b, i in pairs if a and b and order.index(b) > order.index(a)] == []
+
+
+WALLS = {
+    "foreplan.executor.mind": ("mind", "events"),
+    "foreplan.executor.journal": ("journal", "events", "wake"),
+    "foreplan.executor.hands": ("hands", "mind", "events", "wake"),
+}
+"""What the folders of the executor know of the room around them: each of them a part of the picture on its own."""
+
+
+@pytest.mark.parametrize("folder", WALLS)
+def test_mind_and_journal_know_nothing_of_each_other_or_of_hands(folder: str) -> None:
+    """The mind decides without knowing how anything is done or kept; the journal keeps what it does not understand."""
+    inside = [i for i in IMPORTS if i.module.startswith(f"{folder}.")]
+    assert inside
+    others = [i for i in inside if i.target.startswith("foreplan.executor.")]
+    assert [_where(i) for i in others if i.target.split(".")[2] not in WALLS[folder]] == []
+
+
+def test_the_mind_has_neither_clock_nor_dice_nor_files() -> None:
+    """Time and chance arrive inside events, and nothing waits."""
+    worldly = {
+        "anyio",
+        "asyncio",
+        "os",
+        "pathlib",
+        "random",
+        "secrets",
+        "socket",
+        "sqlite3",
+        "threading",
+        "time",
+    }
+    minds = [i for i in IMPORTS if i.module.startswith("foreplan.executor.mind.")]
+    assert [_where(i) for i in minds if _top(i.target) in worldly] == []
 
 
 def test_a_room_imports_the_others_relatively() -> None:

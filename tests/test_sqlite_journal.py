@@ -22,11 +22,11 @@ from support.events import opening, settled, short_run
 from support.journals import CHILD, change, record, write
 
 from foreplan import Engine, Plan, ToolFailure, tool
-from foreplan.executor.journal import RunLine
-from foreplan.executor.ledger import Ledger, Tail
-from foreplan.executor.records import first_tip
-from foreplan.executor.sqlite_file import SqliteFile, network_mount
-from foreplan.executor.sqlite_journal import SqliteJournal
+from foreplan.executor.journal.journal import RunLine
+from foreplan.executor.journal.ledger import Ledger, Tail
+from foreplan.executor.journal.records import first_tip
+from foreplan.executor.journal.sqlite_file import SqliteFile, network_mount
+from foreplan.executor.journal.sqlite_journal import SqliteJournal
 from foreplan.policies.effect import Effect
 from foreplan.policies.errors import JournalError, NotApproved
 
@@ -230,9 +230,7 @@ def test_network_file_systems_are_recognised(directory: str, kind: str | None) -
 
 def test_nothing_is_loaded_before_a_journal_is_used() -> None:
     """The contract and the journal in memory do without SQLite."""
-    code = (
-        "import sys, foreplan.executor.journal, foreplan.executor.events; sys.exit('sqlite3' in sys.modules)"
-    )
+    code = "import sys, foreplan.executor.journal.journal, foreplan.executor.events; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-P", "-c", code]).returncode == 0
 
 

@@ -22,7 +22,7 @@ from foreplan import (
     as_tool,
     tool,
 )
-from foreplan.executor.telling import Said, Teller
+from foreplan.executor.hands.telling import Said, Teller
 from foreplan.registry.vaults import MappingSecrets
 
 pytestmark = pytest.mark.anyio

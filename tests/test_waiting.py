@@ -22,12 +22,12 @@ from foreplan import (
     tool,
 )
 from foreplan.executor.events import DecisionAsked, DecisionMade, Event, RunOpened, RunPaused, RunResumed
-from foreplan.executor.journal import Journal
+from foreplan.executor.journal.journal import Journal
+from foreplan.executor.journal.sqlite_journal import SqliteJournal
 from foreplan.executor.questions import questions_in
 from foreplan.executor.resuming import Progress
 from foreplan.executor.run import run_of
 from foreplan.executor.runtime import Answer
-from foreplan.executor.sqlite_journal import SqliteJournal
 from foreplan.policies.errors import BadInput, JournalError, NotApproved
 from foreplan.policies.signing import HmacSigner
 
@@ -235,8 +235,8 @@ async def test_a_closed_run_takes_no_answer() -> None:
 
 async def test_every_prefix_of_an_answered_run_leads_to_the_same() -> None:
     """What is kept between an answer and the resume is in the events alone."""
-    from foreplan.executor.mind import replay
-    from foreplan.executor.state import State
+    from foreplan.executor.mind.mind import replay
+    from foreplan.executor.mind.state import State
 
     journal = MemoryJournal()
     run = await engine(journal).run(each("ada", "bob"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import anyio
 import pytest
 
-from foreplan.executor.writer import MOST, Writer
+from foreplan.executor.journal.writer import MOST, Writer
 from foreplan.policies.errors import JournalError
 
 

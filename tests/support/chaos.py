@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from foreplan import Effect, Engine, Plan, Policies, Tool, ToolContext, ToolFailure
 from foreplan.executor import events as e
 from foreplan.executor.events import Event, Outcome, Path, decode, encode, path_text
-from foreplan.executor.journal import MemoryJournal, MemoryLog
-from foreplan.executor.mind import advance, outstanding
+from foreplan.executor.journal.journal import MemoryJournal, MemoryLog
+from foreplan.executor.mind.mind import advance, outstanding
+from foreplan.executor.mind.state import Perform, Sleep, State
 from foreplan.executor.run import run_of
-from foreplan.executor.state import Perform, Sleep, State
 from foreplan.planner.plan import Patch
 from foreplan.planner.requests import PlanRequest, ReplanRequest
 from foreplan.policies.errors import CannotPlan, JournalError

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.events import settled
 
-from foreplan.executor.journal import Log
-from foreplan.executor.sqlite_journal import SqliteJournal
+from foreplan.executor.journal.journal import Log
+from foreplan.executor.journal.sqlite_journal import SqliteJournal
 from foreplan.policies.errors import ForeplanError
 
 

@@ -13,7 +13,7 @@ from typing import IO
 from support.events import calls, opening
 
 from foreplan.executor.events import Event
-from foreplan.executor.sqlite_journal import SqliteJournal, SqliteLog
+from foreplan.executor.journal.sqlite_journal import SqliteJournal, SqliteLog
 
 __all__ = ["BEFORE_CHAINS", "CHILD", "change", "child", "record", "write"]
 

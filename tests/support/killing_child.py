@@ -28,7 +28,7 @@ from support.killing_cases import CASES, RUN, Case, answers, lines_of, world
 from foreplan import Engine, Run, SqliteJournal
 from foreplan.executor.children import parent_of
 from foreplan.executor.events import CallSettled, CallStarted, Event
-from foreplan.executor.journal import Log, RunLine
+from foreplan.executor.journal.journal import Log, RunLine
 from foreplan.policies.errors import ForeplanError
 
 ROUNDS = 30

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from foreplan.executor.records import first_tip, next_tip
-from foreplan.executor.seals import Entry, Head, first_link, link_after
+from foreplan.executor.journal.records import first_tip, next_tip
+from foreplan.executor.journal.seals import Entry, Head, first_link, link_after
 
 __all__ = ["at", "rechain"]
 

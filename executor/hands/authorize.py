@@ -1,0 +1,127 @@
+"""The host's last word before an attempt begins: `Engine(..., authorize=hook)`.
+
+    True                          the attempt begins
+    False, a text (the reason)    denied               `permission`, code `denied`
+    anything else, an exception,
+    no answer in time             denied as well       `permission`, code `policy_unavailable`
+
+It fails closed: nothing but `True` permits. It is asked for each attempt anew and never when a journal is replayed. A sync
+hook runs in a thread, so that one that hangs holds nothing up but its own call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+
+from ...policies.effect import Effect
+from ...policies.failures import Failure, Kind
+from ...policies.permissions import Level, Principal
+from ...policies.text import safe_text, shorten
+from ...registry.tools import Tool
+from ...registry.values import copy_plain
+from ..events import Path, path_text
+from ..mind.state import Call
+from .hands import absorb_cancel, cancelled
+from .threads import Job, Threads
+
+__all__ = ["Attempt", "Authorize", "attempt_of", "refusal_of"]
+
+_LONGEST_REASON = 1000
+
+
+class Attempt(NamedTuple):
+    """An attempt that is about to begin, for whoever may still refuse it. `args` are a copy; `attempt` counts from 1."""
+
+    principal: Principal
+    tool: str
+    args: Mapping[str, Any]
+    effect: Effect
+    level: Level
+    tags: tuple[str, ...]
+    permissions: tuple[str, ...]
+    run: str
+    path: Path
+    attempt: int
+
+    @property
+    def step(self) -> str:
+        """The step, with the items it is for: `refund[3]`."""
+        return path_text(self.path)
+
+
+def attempt_of(
+    tool: Tool, args: Mapping[str, Any], principal: Principal, run: str, path: Path, attempt: int
+) -> Attempt:
+    """What a host sees of an attempt: nothing in it is shared with the run."""
+    return Attempt(
+        principal=principal,
+        tool=tool.name,
+        args=copy_plain(args),
+        effect=tool.effect,
+        level=tool.level,
+        tags=tool.tags,
+        permissions=tool.permissions,
+        run=run,
+        path=path,
+        attempt=attempt,
+    )
+
+
+Authorize: TypeAlias = Callable[[Attempt], bool | str | Awaitable[bool | str]]
+
+
+async def refusal_of(hook: Authorize, call: Call, seconds: float, threads: Threads) -> Failure | None:
+    """Ask the hook; None where it permits. Raises only a cancellation from outside, and Ctrl-C."""
+    said: object = None
+    try:
+        with anyio.move_on_after(seconds) as scope:
+            said = await _answer(
+                hook,
+                attempt_of(call.tool, call.args, call.principal, call.run, call.path, call.attempt),
+                threads,
+            )
+        if scope.cancelled_caught:
+            return _unavailable(call, f"`authorize` gave no answer within {seconds:g} s")
+    except BaseException as error:
+        if cancelled() or isinstance(error, KeyboardInterrupt):
+            raise
+        await absorb_cancel()
+        return _unavailable(call, f"`authorize` raised {type(error).__name__}", error)
+    if said is True:
+        return None
+    if said is False or isinstance(said, str):
+        why = f": {safe_text(said, _LONGEST_REASON)}" if said else ""
+        return Failure(Kind.PERMISSION, "denied", f"the host denied this call of {call.tool.name!r}{why}")
+    told = shorten(type(said).__name__, 60)
+    return _unavailable(call, f"`authorize` gave {told} and neither True, False nor a reason")
+
+
+async def _answer(hook: Authorize, seen: Attempt, threads: Threads) -> object:
+    if inspect.iscoroutinefunction(_code(hook)):
+        said: object = hook(seen)
+    else:
+        said = await threads.wait(Job(lambda: hook(seen), _nobody_waits))
+    return await said if isinstance(said, Awaitable) else said
+
+
+def _code(hook: Authorize) -> object:
+    """What runs: inside partials, and `__call__` of objects."""
+    called: Any = hook
+    while isinstance(called, partial):
+        called = called.func
+    return called if inspect.isroutine(called) else type(called).__call__
+
+
+def _nobody_waits(job: Job) -> None:
+    """An answer after the time is no answer."""
+
+
+def _unavailable(call: Call, why: str, error: BaseException | None = None) -> Failure:
+    said = type(error).__name__ if error is not None else ""
+    message = f"{why}, so this call of {call.tool.name!r} is denied"
+    return Failure(Kind.PERMISSION, "policy_unavailable", message, exception=said)

@@ -1,0 +1,108 @@
+"""Sync tools run in daemon threads of ours, so that one that never returns cannot keep the process alive.
+
+anyio's worker threads are joined at the end of the process; these are not. Context variables are copied into the
+thread. Whoever waits may give up (a deadline, a cancellation): the thread goes on, and what it brings then is handed
+to `late`.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import Any
+
+import anyio
+
+from ..wake import Portal
+
+__all__ = ["Threads"]
+
+_IDLE = 2.0
+"""Seconds after which a thread without work ends."""
+
+
+class Job:
+    """One function on its way through a thread: `value` or `error` once `done`."""
+
+    __slots__ = ("abandoned", "context", "done", "error", "function", "late", "portal", "ready", "value")
+
+    def __init__(self, function: Callable[[], Any], late: Callable[[Job], None]) -> None:
+        self.function = function
+        self.context: Context = copy_context()
+        self.late = late
+        self.portal = Portal.current()
+        self.ready = anyio.Event()
+        self.done = False
+        self.abandoned = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def work(self) -> None:
+        """In the thread: call, keep what comes, wake the loop."""
+        try:
+            self.value = self.context.run(self.function)
+        except BaseException as error:
+            self.error = error
+        self.portal.call_soon(self.wake)
+
+    def wake(self) -> None:
+        """In the loop: whoever waits goes on; if nobody does, the result is late."""
+        self.done = True
+        self.ready.set()
+        if self.abandoned:
+            self.late(self)
+
+
+class Threads:
+    """A pool that grows with need and shrinks with idleness."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+
+    async def wait(self, job: Job) -> Any:
+        """Put a job to work and give what it returns or raises.
+
+        When the wait is cancelled before the job is done, the job is abandoned: the thread goes on, and `late` is
+        called in the loop once it ends.
+        """
+        self._submit(job)
+        try:
+            await job.ready.wait()
+        except BaseException:
+            if not job.done:
+                job.abandoned = True
+                raise
+        if job.error is not None:
+            raise job.error
+        return job.value
+
+    def _submit(self, job: Job) -> None:
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+                self._jobs.put(job)
+                return
+        threading.Thread(target=self._serve, args=([job],), daemon=True, name="foreplan-tool").start()
+
+    def _serve(self, first: list[Job]) -> None:
+        job: Job | None = first.pop()  # a thread keeps its arguments until it ends, and must not keep a run
+        while job is not None:
+            job.work()
+            job = None
+            with self._lock:
+                self._idle += 1
+            job = self._next()
+
+    def _next(self) -> Job | None:
+        try:
+            return self._jobs.get(timeout=_IDLE)
+        except queue.Empty:
+            with self._lock:
+                if self._idle:
+                    self._idle -= 1
+                    return None
+        return self._jobs.get()  # a job was promised to this thread between the time-out and the lock

@@ -1,0 +1,286 @@
+"""The writer's side of the journal's file: a batch of events of many runs becomes one transaction.
+
+An append is made only where the run still has the epoch of its owner. A fault of one run (another owner, an event that
+is no plain JSON) stops that run alone; a fault of the file stops every run that had something in the batch.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any, TypeAlias
+
+from ...policies.errors import JournalError
+from ...policies.signing import Signer
+from ..events import Event, RunOpened
+from .journal import RunLine, run_line
+from .personal import Personal
+from .records import next_tip, to_record
+from .seals import Entry as ChainEntry
+from .seals import enter, seal_of_run
+from .sqlite_file import SqliteFile
+
+__all__ = ["CLOSED", "INLINE_BYTES", "LINE", "Entry", "Ledger", "Tail", "plain"]
+
+LINE = "run, state, reason, goal, opened_at, events"
+"""The columns of `RunLine`, in its order."""
+_COLUMNS = 10
+"""Of a row of `runs`: those, and approval, epoch, tip and seal."""
+_CHUNK_BYTES = 1 << 20
+"""Bytes of text that one statement carries, about: large results are not held all at once."""
+
+
+INLINE_BYTES = 64 * 1024
+"""A result of more bytes stands apart; a page of the file is 4 KiB, and a row of many pages is slow to pass over."""
+
+
+class Tail:
+    """How a run stands in the file: its line in the list, the end of its chain, and under which epoch that is so.
+
+    The ledger keeps it up. `failure` is a sentence once something of the run could not be written: nothing follows.
+    """
+
+    __slots__ = ("approval", "epoch", "failure", "line", "personal", "run", "tip")
+
+    def __init__(self, line: RunLine, tip: bytes, *, epoch: int, approval: str | None) -> None:
+        self.run = line.run
+        self.line = line
+        self.tip = tip
+        self.epoch = epoch
+        self.approval = approval
+        self.failure = ""
+        self.personal: Personal | None = None
+
+    def fail(self, sentence: str) -> None:
+        """Nothing more can be appended; the first reason stays."""
+        self.failure = self.failure or sentence
+
+
+CLOSED = frozenset({"done", "failed", "stopped"})
+
+Entry: TypeAlias = tuple[Tail, Event]
+Row: TypeAlias = tuple[str, int, str, bytes]
+
+
+class _Stale(Exception):
+    """A run has another owner by now."""
+
+
+class Apart:
+    """Large texts that events of the batch refer to, and that are not written yet: each once, by its hash."""
+
+    def __init__(self) -> None:
+        self.texts: dict[bytes, bytes] = {}
+        self.size = 0
+
+    def add(self, texts: dict[bytes, bytes]) -> None:
+        """Keep them until they are put; the events that refer to them come after."""
+        self.texts |= texts
+        self.size += sum(map(len, texts.values()))
+
+    def put(self, connection: sqlite3.Connection) -> None:
+        """Write what the file does not hold yet."""
+        for row in self.texts.items():
+            connection.execute("INSERT OR IGNORE INTO blobs (hash, body) VALUES (?, ?)", row)
+        self.texts, self.size = {}, 0
+
+
+class Portion:
+    """What one run has in a batch: its rows, and how the run stands once they are written."""
+
+    def __init__(self, tail: Tail) -> None:
+        self.tail = tail
+        self.events: list[Event] = []
+        self.line = tail.line
+        self.tip = tail.tip
+        self.first = b""
+        self.problem = ""
+
+    def rows(self, most: int, apart: Apart) -> Iterator[Row]:
+        """The rows for `events`, results of more than `most` bytes apart.
+
+        What cannot be written ends them, and is told when the rest is durable.
+        """
+        run, tip, count = plain(self.tail.run), self.tail.tip, 0
+        for event in self.events:
+            if type(event) is RunOpened and event.policies.personal:
+                self.tail.personal = Personal(event.policies.personal)
+            try:
+                text, data, texts = to_record(event, most, self.tail.personal)
+            except Exception as error:
+                kind, seq = type(event).__name__, event.seq
+                self.problem = (
+                    f"event {seq} ({kind}) of run {run!r} is no plain JSON: {type(error).__name__}: {error}"
+                )
+                break
+            if texts:
+                apart.add(texts)
+            tip = next_tip(tip, data)
+            if event.seq == 1:
+                self.first = tip
+            count += 1
+            yield run, event.seq, text, tip
+        self.tip = tip
+        self.line = run_line(self.tail.run, self.events[:count], self.tail.line)
+
+    def row(self, key: Signer | None) -> tuple[Any, ...]:
+        """The row in the list of runs, once `rows` is through."""
+        line = [plain(v) for v in self.line]
+        seal = seal_of_run(key, line[0], self.line.events, self.tip)
+        return (*line, plain(self.tail.approval), self.tail.epoch, self.tip, seal)
+
+    def entries(self) -> Iterator[ChainEntry]:
+        """What the chain over runs is told: that the run began, that it ended."""
+        run = plain(self.tail.run)
+        if self.first:
+            yield ChainEntry("opened", run, 1, self.first)
+        if self.line.state in CLOSED and self.tail.line.state not in CLOSED:
+            yield ChainEntry("closed", run, self.line.events, self.tip)
+
+    def written(self) -> None:
+        """It is durable."""
+        self.tail.line, self.tail.tip = self.line, self.tip
+        if self.tail.personal is not None:
+            self.tail.personal.fresh.clear()
+        if self.problem:
+            self.tail.fail(self.problem)
+
+
+class Ledger:
+    """The writer's side of the file; only the writer's thread calls it."""
+
+    def __init__(self, file: SqliteFile, inline_bytes: int = INLINE_BYTES, key: Signer | None = None) -> None:
+        self._file = file
+        self._key = key
+        self._inline_bytes = inline_bytes
+        self._connection: sqlite3.Connection | None = None
+        self.commits = 0
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Commit the entries; whatever goes wrong is told to the logs that it concerns."""
+        portions: dict[Tail, Portion] = {}
+        for tail, event in entries:
+            if not tail.failure:
+                portion = portions.get(tail)
+                if portion is None:
+                    portion = portions[tail] = Portion(tail)
+                portion.events.append(event)
+        if portions:
+            self._write(list(portions.values()))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _write(self, portions: list[Portion]) -> None:
+        try:
+            self._commit(portions)
+        except (sqlite3.IntegrityError, sqlite3.DataError, _Stale) as error:
+            if len(portions) > 1:  # the fault of one run must not be another's
+                for portion in portions:
+                    self._write([portion])
+            else:
+                portions[0].tail.fail(self._blame(portions[0], error))
+        except BaseException as error:
+            sentence = self._file.explain(error)
+            for portion in portions:
+                portion.tail.fail(sentence)
+            with suppress(sqlite3.Error):
+                self.close()  # the next batch begins with a fresh connection
+        else:
+            for portion in portions:
+                portion.written()
+
+    def _commit(self, portions: list[Portion]) -> None:
+        """One transaction. Few statements: each of them lets the event loop's thread in (see `writer.py`)."""
+        connection = self._connection = self._connection or self._file.connect()
+        most: int = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+        apart = Apart()
+        rows_of_all = (p.rows(self._inline_bytes, apart) for p in portions)
+        chunks = _chunks(chain.from_iterable(rows_of_all), most // 4, apart)
+        first = next(chunks, [])  # encoded before the file is locked
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for rows in chain([first] if first else [], chunks):
+                apart.put(connection)
+                _put_events(connection, rows)
+            lines = [p.row(self._key) for p in portions if p.line.events]
+            for start in range(0, len(lines), most // _COLUMNS):
+                _put_lines(connection, lines[start : start + most // _COLUMNS])
+            _put_personal(connection, portions)
+            entries = [entry for p in portions for entry in p.entries()]
+            if entries:
+                enter(connection, entries, self._key)
+            self._file.still_there()
+            connection.execute("COMMIT")
+            self.commits += 1
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.rollback()
+            raise
+
+    def _blame(self, portion: Portion, error: Exception) -> str:
+        """Why one run's events cannot be written."""
+        run, epoch = portion.tail.run, portion.tail.epoch
+        try:
+            connection = self._connection = self._connection or self._file.connect()
+            rows = connection.execute("SELECT epoch FROM runs WHERE run = ?", (plain(run),)).fetchall()
+        except (sqlite3.Error, JournalError) as another:
+            return self._file.explain(another)
+        if rows and rows[0][0] != epoch:
+            return f"run {run!r} was taken over by another process; nothing more is written or started here"
+        return f"the events of run {run!r} do not follow what the journal holds ({error}); none of them was written"
+
+
+def _put_events(connection: sqlite3.Connection, rows: list[Row]) -> None:
+    more = ",(?,?,?,?)" * (len(rows) - 1)
+    sql = f"INSERT INTO events (run, seq, body, hash) VALUES (?,?,?,?){more}"
+    connection.execute(sql, list(chain.from_iterable(rows)))
+
+
+def _put_personal(connection: sqlite3.Connection, portions: Iterable[Portion]) -> None:
+    """Write beside the record what the events of these runs refer to."""
+    for portion in portions:
+        if portion.tail.personal is not None:
+            run = plain(portion.tail.run)
+            rows = [(run, *aside) for aside in portion.tail.personal.fresh.values()]
+            sql = "INSERT INTO personal (run, commitment, salt, value) VALUES (?,?,?,?)"
+            connection.executemany(sql, rows)
+
+
+def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> None:
+    """Keep the list of runs up, where each run still has the epoch of its owner. Raises `_Stale`."""
+    one = f"({','.join('?' * _COLUMNS)})"
+    sql = (
+        f"INSERT INTO runs ({LINE}, approval, epoch, tip, seal) VALUES {','.join([one] * len(lines))} "
+        "ON CONFLICT (run) DO UPDATE SET state = excluded.state, reason = excluded.reason, goal = excluded.goal, "
+        "opened_at = excluded.opened_at, events = excluded.events, tip = excluded.tip, seal = excluded.seal "
+        "WHERE epoch = excluded.epoch"
+    )
+    if connection.execute(sql, list(chain.from_iterable(lines))).rowcount != len(lines):
+        raise _Stale
+
+
+def _chunks(rows: Iterable[Row], most: int, apart: Apart) -> Iterator[list[Row]]:
+    """The rows in lists of at most `most`, or about a megabyte with what stands apart."""
+    chunk: list[Row] = []
+    size = 0
+    for row in rows:
+        chunk.append(row)
+        size += len(row[2])
+        if len(chunk) >= most or size + apart.size > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def plain(value: Any) -> Any:
+    """Text that SQLite can hold: a lone surrogate becomes a question mark."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode()
+    return value

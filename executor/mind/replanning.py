@@ -1,0 +1,355 @@
+"""The bounded re-plan, as the mind sees it: when to ask, what to do with the answer. Pure, like the rest of the mind.
+
+at rest with failures -> on_failure -> planner -> patch -> check -> on_replan -> approval -> the plan goes on
+                             |           |         ^                  |            |
+                             +- stop     +-cannot  +--- findings -----+- refuse    +- reject
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...planner.approvals import covers, patch_needs_approval
+from ...planner.checking import check
+from ...planner.findings import Finding
+from ...planner.patches import PatchDoesNotFit, apply_patch
+from ...planner.plan import Patch, Plan
+from ...planner.react import compact, shown, told_failure
+from ...planner.requests import ReplanRequest, StepFailure, StepOutcome, reading
+from ...planner.reviewing import diff
+from ...planner.shapes import shape_of, words_of
+from ...policies.canonical import digest
+from ...policies.failures import Failure, Kind
+from .. import events as e
+from ..events import Outcome
+from .budget import answered, bound_text, charge_question, left, question_short_of, used
+from .program import compile_plan
+from .state import Consult, Lane, Node, Replan, State, Write
+
+__all__ = [
+    "consider_replan",
+    "hook_answered",
+    "model_answered",
+    "patch_accepted",
+    "patch_decided",
+    "patch_refused",
+    "planner_asked_again",
+    "replan_request",
+    "so_far",
+]
+
+_ITEMS = 50
+"""So many failed items of one `each` are told to the planner one by one."""
+
+
+def consider_replan(state: State) -> bool:
+    """At rest: ask for a patch if something failed that one could mend. True where something was asked."""
+    if not state.planner or state.gave_up or state.patch is not None or not _troubled(state):
+        return False  # a patch may wait for a person
+    if state.replans >= state.policies.max_replans:
+        state.gave_up = f"all {state.replans} re-plans are used up" if state.replans else ""
+        return False
+    if not _within_budget(state):
+        return False
+    if "on_failure" in state.hooks:
+        _give(state, "hook", Consult("on_failure"))
+    else:
+        _begin(state)
+    return True
+
+
+def replan_request(state: State, command: Replan | None = None) -> ReplanRequest:
+    """What the planner is asked: goal, plan, failures, outcomes, what may not be repeated, what is left."""
+    failures = tuple(f for node in _troubled(state) for f in _failures(node))
+    known = words_of(state.plan)
+    return ReplanRequest(
+        goal=state.plan.goal,
+        plan=state.plan,
+        tools=state.registry.only(permitted=state.principal, max_level=state.policies.max_level),
+        failures=failures,
+        outcomes=tuple(_outcome(state, node, known) for node in state.nodes.values()),
+        not_again=tuple(_not_again(state)),
+        remaining={
+            "replans": state.policies.max_replans - state.replans,
+            "tool_calls": None,
+            "model_calls": None,
+            **left(state.policies.budget, used(state)).to_json(),
+        },
+        previous=command.text if command else "",
+        findings=tuple(Finding(**f) for f in command.findings) if command else (),
+        notes=tuple(state.notes),
+        show_tool_text=state.policies.show_tool_text,
+        preview_bytes=state.policies.limits.preview_bytes,
+    )
+
+
+def so_far(state: State) -> str:
+    """What a model is told that takes over from a plan: the goal, the results so far, what failed."""
+    results = {id_: shown(node.value) for id_, node in state.nodes.items() if node.outcome is Outcome.OK}
+    quoting = reading(state.plan)
+    failures = [
+        _told_whole(failure, failure.step in quoting)
+        for node in _troubled(state)
+        for failure in _failures(node)
+    ]
+    unsettled = [id_ for id_, node in state.nodes.items() if node.outcome is Outcome.BLOCKED]
+    told = {"results": results, "failures": failures[:_ITEMS], "not_done": unsettled}
+    return f"Goal: {state.plan.goal}\nA plan for it ran as far as it could. Results, failures and what was not done:\n{compact(told)}"
+
+
+def _told_whole(failed: StepFailure, joined: bool) -> dict[str, Any]:
+    """A failure with the arguments as they were; what may quote results stands apart from our words."""
+    told = told_failure(failed.failure, joined=joined)
+    return {"step": failed.step, "tool": failed.tool, "args": failed.args, **told}
+
+
+def _not_again(state: State) -> Iterator[dict[str, Any]]:
+    """The calls that may not be made any more: they had an effect, or a person refused them."""
+    for (tool, _), made in state.acted.items():
+        yield {"tool": tool, "args": next(iter(made.values()))}
+    for (tool, _), rejection in state.rejected.items():
+        yield {"tool": tool, "args": rejection.args}
+
+
+def hook_answered(state: State, event: e.HookAnswered) -> None:
+    """`on_failure` lets the planner be asked; `on_replan` lets its patch through."""
+    del state.open["hook"]
+    if event.hook == "on_failure":
+        if event.answer == "stop":
+            state.gave_up = event.note or "the on_failure hook stopped the re-plan"
+            return
+        if event.note:
+            state.notes.append(event.note)
+        _begin(state)
+    elif event.answer == "stop":
+        message = event.note or "the on_replan hook refused the patch"
+        _refuse(state, (Finding("refused", "error", "", message),), by="hook")
+    else:
+        _to_approval(state)
+
+
+def model_answered(state: State, event: e.ModelAnswered) -> None:
+    """The planner's answer: a patch to check, a "cannot", text that is no patch, or no answer at all."""
+    del state.open["replan"]
+    state.answer = event.text
+    answered(state, event.usage, state.planner_calls)
+    if event.failure is not None:
+        state.gave_up = f"the planner failed: {event.failure.message}"
+    elif event.patch is not None:
+        _judge(state, event.patch)
+    elif event.findings:
+        _give(state, "patch", Write(e.PatchRefused, (event.findings, "check")))
+    else:
+        state.unplannable = True
+        state.gave_up = f"the planner cannot mend this: {event.cannot_plan}"
+
+
+def patch_refused(state: State, event: e.PatchRefused) -> None:
+    """Findings go back to the planner, within bounds; a hook's or a person's no is final."""
+    del state.open["patch"]
+    state.patch = None
+    first = event.findings[0]["message"] if event.findings else "no reason was given"
+    if event.by != "check":
+        state.gave_up = first
+    elif state.repairs >= state.policies.max_repairs:
+        state.gave_up = f"no valid patch after {state.repairs + 1} answers: {first}"
+    elif _within_budget(state):
+        state.repairs += 1
+        _ask_planner(state, Replan(state.answer, event.findings))
+
+
+def patch_decided(state: State, event: e.DecisionMade) -> None:
+    """A person's answer about a patch beyond the scope of the approval."""
+    if event.choice == "approve":
+        _accept(state)
+    else:
+        why = f": {event.reason}" if event.reason else ""
+        _refuse(state, (Finding("rejected", "error", "", f"{event.by} refused the patch{why}"),), by="person")
+
+
+def patch_accepted(state: State, event: e.PatchAccepted) -> None:
+    """The plan goes on: settled steps stay, blocked ones wait anew, new ones join."""
+    del state.open["patch"]
+    state.patch = None
+    plan = _patched(state, event.patch)
+    program = state.program = compile_plan(plan, state.tools)
+    root = state.root
+    assert root is not None
+    old = root.nodes
+    root.block = program
+    root.nodes = {code.id: old.get(code.id) or Node(code, root) for code in program.codes.values()}
+    state.ids |= {step.id for step in plan.every_step}
+    state.superseded = {step.replaces for step in plan.steps if step.replaces is not None}
+    for id_, node in root.nodes.items():
+        node.code = program.codes[id_]
+        node.dependants = [root.nodes[d] for d in program.dependants[id_]]
+        if node.outcome is Outcome.BLOCKED:
+            node.clear()
+    root.left = sum(node.outcome is None for node in root.nodes.values())
+    for node in root.nodes.values():
+        _wait_anew(state, node)
+
+
+def _wait_anew(state: State, node: Node) -> None:
+    if node.outcome is not None or node.lane is not None:
+        return
+    needs = [state.nodes[need] for need in node.code.needs]
+    node.waiting = sum(1 for need in needs if need.outcome is None)
+    node.blocker = next((n.code.id for n in needs if n.outcome is not None and not n.passes), "")
+    if not node.waiting:
+        state.ready.append(node)
+
+
+# ---------------------------------------------------------------------------------------------- the way of a patch
+
+
+def _begin(state: State) -> None:
+    state.replans += 1
+    state.repairs = 0
+    _ask_planner(state, Replan())
+
+
+def _ask_planner(state: State, command: Replan) -> None:
+    charge_question(state, state.planner_calls)
+    _give(state, "replan", command)
+
+
+def planner_asked_again(state: State) -> None:
+    """A process takes the run up: a question to the planner that was lost is asked once more, and charged once more."""
+    if "replan" in state.open:
+        if _within_budget(state):
+            charge_question(state, state.planner_calls)
+        else:
+            del state.open["replan"]
+
+
+def _judge(state: State, patch: Patch) -> None:
+    """Check a patch; a valid one goes to the hook, then to approval."""
+    findings = _findings(state, patch)
+    if findings:
+        _refuse(state, findings)
+        return
+    state.patch = patch
+    if "on_replan" in state.hooks:
+        _give(state, "hook", Consult("on_replan", patch))
+    else:
+        _to_approval(state)
+
+
+def _findings(state: State, patch: Patch) -> tuple[Finding, ...]:
+    name = digest(patch.to_json())
+    if name in state.patches:
+        return (Finding("same_patch", "error", "", "this patch was proposed before; propose another way"),)
+    state.patches.add(name)
+    try:
+        plan = _patched(state, patch)
+    except PatchDoesNotFit as error:
+        return error.findings
+    return check(plan, state.registry, state.policies, principal=state.principal).errors
+
+
+def _to_approval(state: State) -> None:
+    patch = state.patch
+    assert patch is not None
+    assert state.approved is not None
+    scope = (state.approval or {}).get("scope", "none")
+    needed = patch_needs_approval(patch, state.registry, state.policies)
+    if not needed or covers(scope, patch, state.registry, state.approved):
+        _accept(state)
+        return
+    plan = _patched(state, patch)
+    question = {"patch": patch.to_json(), "diff": diff(state.plan, plan).to_json(), "digest": plan.digest}
+    _give(
+        state,
+        "patch",
+        Write(e.DecisionAsked, (f"patch:{state.replans}", "patch", (), ("approve", "reject"), question)),
+    )
+
+
+def _accept(state: State) -> None:
+    assert state.patch is not None
+    _give(state, "patch", Write(e.PatchAccepted, (state.patch, _patched(state, state.patch).digest)))
+
+
+def _refuse(state: State, findings: tuple[Finding, ...], *, by: str = "check") -> None:
+    _give(state, "patch", Write(e.PatchRefused, (tuple(f.to_json() for f in findings), by)))
+
+
+def _patched(state: State, patch: Patch) -> Plan:
+    settled = _settled_ids(state)
+    failed = {id_ for id_ in settled if state.nodes[id_].outcome is Outcome.FAILED}
+    return apply_patch(state.plan, patch, settled=settled, used=state.ids, failed=failed)
+
+
+def _give(state: State, tag: str, command: Any) -> None:
+    state.open[tag] = command
+    state.given.append(command)
+
+
+# ---------------------------------------------------------------------------------------------- what the planner sees
+
+
+def _troubled(state: State) -> list[Node]:
+    """Steps that failed, stop their dependants, and are not beyond hope."""
+    return [
+        node
+        for node in state.nodes.values()
+        if node.outcome is Outcome.FAILED
+        and not node.passes
+        and node.code.id not in state.superseded
+        and node.code.lineage not in state.hopeless
+    ]
+
+
+def _settled_ids(state: State) -> set[str]:
+    """Steps a patch may not touch: settled, or with calls under way (a person may be asked about one)."""
+    return {
+        id_
+        for id_, node in state.nodes.items()
+        if node.outcome not in (None, Outcome.BLOCKED) or (node.outcome is None and node.lane is not None)
+    }
+
+
+def _within_budget(state: State) -> bool:
+    """Whether the planner may be asked (once more)."""
+    short = question_short_of(state, state.planner_calls)
+    if short:
+        state.gave_up = f"the budget of {bound_text(state.policies.budget, short)} is used up"
+    return not short
+
+
+def _failures(node: Node) -> list[StepFailure]:
+    """What failed in a step: items one by one, and inside a group the steps of its items."""
+    inner = _failures_inside(node)
+    if inner:
+        return inner[:_ITEMS]
+    id_, tool = node.code.id, node.code.step.tool or ""
+    if node.lane is None or not node.lane.faults:
+        failure = node.failure or Failure(Kind.BUSINESS, "failed", node.reason or "the step failed")
+        return [StepFailure(id_, node.path, tool, None, failure, 0)]
+    return [_fault(node.lane, index) for index in sorted(node.lane.faults)[:_ITEMS]]
+
+
+def _failures_inside(node: Node) -> list[StepFailure]:
+    frames = node.lane.frames.values() if node.lane is not None else ()
+    inner = (n for frame in frames for n in frame.nodes.values() if n.outcome is Outcome.FAILED)
+    return [failure for failed in inner for failure in _failures(failed)]
+
+
+def _fault(lane: Lane, index: int) -> StepFailure:
+    fault = lane.faults[index]
+    code = lane.node.code
+    return StepFailure(
+        code.id, lane.path(index), code.step.tool or "", fault.args, fault.failure, fault.attempts
+    )
+
+
+def _outcome(state: State, node: Node, known: frozenset[str]) -> StepOutcome:
+    tool = node.code.tool
+    schema = tool.output.document if tool is not None and tool.output is not None else None
+    if node.code.each is not None and schema is not None:
+        schema = {"type": "array", "items": schema}
+    preview = node.value if state.policies.show_tool_text else None
+    outcome = node.outcome.value if node.outcome is not None else "waiting"
+    return StepOutcome(node.code.id, outcome, shape_of(node.value, schema, known=known), preview)
