@@ -37,6 +37,7 @@ from ..policies.policies import Policies
 from ..policies.signing import read_signer
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
+from ..registry.sources import FoundTools
 from ..registry.tools import Tool
 from . import render, telling
 from .asking import Desk, login_name, yes_or_no
@@ -718,9 +719,13 @@ def show_tools(screen: Screen, tools: str, name: str | None, policies: str | Non
     """The tools there are, or all that is declared of one and what these rules make of it."""
     registry, rules = load_registry(tools), read_policies(policies) or Policies()
     listed = [registry[name]] if name is not None else list(registry)
-    screen.document({"tools": [_whole(tool, rules) for tool in listed]})
+    left_out = registry.findings if isinstance(registry, FoundTools) and name is None else ()
+    beside = {"findings": [found._asdict() for found in left_out]} if left_out else {}
+    screen.document({"tools": [_whole(tool, rules) for tool in listed], **beside})
     shown = render.tool_page(listed[0], rules) if name is not None else render.tools(listed)
     screen.show(shown, important=True)
+    if left_out:
+        screen.show(render.left_out(left_out), important=True)
     return Code.DONE
 
 
