@@ -30,7 +30,7 @@ HOMES = {
     "referencing": ("foreplan.registry.schema",),
     "rfc8785": ("foreplan.policies.canonical",),
     "rich": ("foreplan.console",),
-    "typer": ("foreplan.console.app",),
+    "typer": ("foreplan.console.app", "foreplan.console.options"),
     "typing_extensions": ("foreplan.registry.tools",),
     "yaml": ("foreplan.planner.sources",),
 }
