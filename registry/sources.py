@@ -66,11 +66,9 @@ def tools_of(
     said.check(found)
     check_options({name for each in (common, *said.options.values()) for name in each})
     wanted = {name: each for name, each in found.items() if names is None or name in names}
-    tools, findings = [], []
-    for name, function in wanted.items():
-        made = _made(name, function, said, source)
-        (tools if isinstance(made, Tool) else findings).append(made)
-    return FoundTools(tools, findings)  # type: ignore[arg-type]
+    made = [_made(name, function, said, source) for name, function in wanted.items()]
+    tools = [each for each in made if isinstance(each, Tool)]
+    return FoundTools(tools, [each for each in made if isinstance(each, ToolFinding)])
 
 
 def _origin(source: Any) -> str:
