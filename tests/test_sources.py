@@ -216,7 +216,6 @@ def pydantic_tools() -> Any:
     pydantic_ai = pytest.importorskip("pydantic_ai")
     toolset = pydantic_ai.FunctionToolset()
 
-    @toolset.tool_plain(requires_approval=True, timeout=7)
     def wire(amount: float) -> str:
         """Wire money."""
         if amount > 100:
@@ -226,6 +225,7 @@ def pydantic_tools() -> Any:
     def of_agent(ctx: Any, word: str) -> str:
         return word
 
+    toolset.add_tool(pydantic_ai.Tool(wire, requires_approval=True, timeout=7))
     of_agent.__annotations__ = {"ctx": pydantic_ai.RunContext[None], "word": str, "return": str}
     toolset.add_tool(pydantic_ai.Tool(of_agent))
     return toolset
