@@ -49,7 +49,7 @@ def test_any_event_comes_back_as_it_was(kind: str, data: st.DataObject) -> None:
 def test_there_is_one_text_for_an_event(value: Any, dice: float) -> None:
     """Events of which there are many are written by a quicker writer, to the letter as `json` writes them."""
     stamp = (3, 1_700_000_000.25 + dice, dice)
-    written = [
+    written: list[Event] = [
         CallAdmitted(*stamp, ("pay", 3), "pay", {"x": value}, "sha256:00", "key"),
         CallStarted(*stamp, ("pay", 3), 1),
         CallSettled(*stamp, ("pay", 3), 1, Outcome.OK, value),
