@@ -112,9 +112,8 @@ class Fitting:
         else:
             guess = did_you_mean(name, columns).removeprefix("; ") or f"it has {_listed(columns)}."
             hint = f"{guess} Say which it is: columns={{{name!r}: …}}"
-        return (
-            f"{self.source.name} has no column for the input {_quoted(name)}, which the plan requires; {hint}"
-        )
+        what = f"no column for the input {_quoted(name)}, which the plan requires,"
+        return f"there is {what} in {self.source.name}; {hint}"
 
     def finish(self) -> tuple[str, ...]:
         """What there is to say of the columns when all rows came. Raises `BadInput` for some that never did."""
