@@ -145,7 +145,7 @@ async def examine(
     return examined
 
 
-def changed(before: bytes, after: bytes, *, first: int = 5) -> str:
+def changed(before: bytes | bytearray, after: bytes | bytearray, *, first: int = 5) -> str:
     """How the rows with these marks differ from those with those, as the end of a sentence; nothing where they do not."""
     old, new = len(before) // MARK, len(after) // MARK
     both = min(old, new)
