@@ -24,7 +24,7 @@ from .findings import Finding
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
 from .python_form import to_python
 from .requests import PlanRequest, ReplanRequest
-from .short_prompt import SHORT_EXAMPLES, SHORT_RULES, short_functions, short_tools
+from .short_prompt import SHORT_RULES, short_examples, short_functions, short_tools
 
 __all__ = [
     "COMPOSITIONS",
@@ -273,7 +273,7 @@ def _messages(request: PlanRequest | ReplanRequest, system: str, asked: str) -> 
 def _system(tools: Registry, examples: Sequence[Example], instructions: str, short: bool) -> str:
     parts = [SHORT_RULES, short_functions(), _MANNERS] if short else [_RULES, _functions(), _MANNERS]
     if short and examples is COMPOSITIONS:
-        parts.append(SHORT_EXAMPLES)
+        parts.append(short_examples())
     elif examples:
         parts.append(_shown(examples, to_python if short else dict))
     if instructions:

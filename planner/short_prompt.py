@@ -19,7 +19,7 @@ from ..policies.expressions import FUNCTIONS, METHODS
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 
-__all__ = ["SHORT_EXAMPLES", "SHORT_RULES", "short_functions", "short_tools"]
+__all__ = ["SHORT_RULES", "short_examples", "short_functions", "short_tools"]
 
 Json: TypeAlias = Any
 
@@ -43,32 +43,92 @@ Every value (in "args", "each", "when", "value", "output") is one Python express
 steps, which stand for their results, and, inside "each", the item. Text has quotes of its own: "'text'". Text with \
 values in it: "f'Dear {user.name}'". Lists: "[r.id for r in rows if r.open]". A step waits for the steps it names."""
 
-SHORT_EXAMPLES = """\
-# Examples (their tools are made up; never use them)
-Tools: TOOL_A(key: text) -> {size: number}; TOOL_B(first: number, second: number) -> {sum: number}
-Goal: Get x and y and add them
-{"steps": [{"id": "left", "tool": "TOOL_A", "args": {"key": "'x'"}}, {"id": "right", "tool": "TOOL_A", "args": {"key": "'y'"}},\
-{"id": "both", "tool": "TOOL_B", "args": {"first": "left.size", "second": "right.size"}}], "output": "both.sum"}
-Tools: TOOL_C(name: text) -> {rows: [{code: text, open: boolean, size: number}]}; TOOL_D(code: text, note: text) -> \
-{ok: boolean}; TOOL_E(list: [{ok: boolean}], file: text) -> {file: text}
-Goal: Pass every open row of table t above inputs.limit on as large, and put what came of it into done.txt in inputs.place
-{"steps": [{"id": "table", "tool": "TOOL_C", "args": {"name": "'t'"}},\
-{"id": "passed", "each": "[r for r in table.rows if r.open and r.size > inputs.limit]", "as": "row", "tool": "TOOL_D",\
-"args": {"code": "row.code", "note": "'large'"}},\
-{"id": "kept", "tool": "TOOL_E", "args": {"list": "passed", "file": "f'{inputs.place}/done.txt'"}}], "output": "kept.file"}
-Tools: TOOL_F() -> [{key: text}]; TOOL_G(key: text) -> {mail: text, age: number}; TOOL_H(to: text, text: text) -> {id: text}
-Goal: Greet everybody, and say to inputs.chief how many they are if they are more than 10
-{"steps": [{"id": "people", "tool": "TOOL_F", "args": {}},\
-{"id": "found", "each": "people", "as": "person", "tool": "TOOL_G", "args": {"key": "person.key"}},\
-{"id": "greeted", "each": "found", "as": "one", "tool": "TOOL_H", "args": {"to": "one.mail", "text": "'Hello'"}},\
-{"id": "told", "when": "len(people) > 10", "tool": "TOOL_H", "args": {"to": "inputs.chief", "text": "f'{len(people)} people'"}}],\
-"output": "len(greeted)"}
-Tools: TOOL_A(key: text) -> {size: number}
-Goal: Send a letter
-{"cannot_plan": "no tool listed sends letters"}"""
+_EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    (
+        "TOOL_A(key: text) -> {size: number}; TOOL_B(first: number, second: number) -> {sum: number}",
+        "Get x and y and add them",
+        {
+            "steps": [
+                {"id": "left", "tool": "TOOL_A", "args": {"key": "'x'"}},
+                {"id": "right", "tool": "TOOL_A", "args": {"key": "'y'"}},
+                {"id": "both", "tool": "TOOL_B", "args": {"first": "left.size", "second": "right.size"}},
+            ],
+            "output": "both.sum",
+        },
+    ),
+    (
+        "TOOL_C(name: text) -> {rows: [{code: text, open: boolean, size: number}]}; "
+        "TOOL_D(code: text, note: text) -> {ok: boolean}; TOOL_E(list: [{ok: boolean}], file: text) -> {file: text}",
+        "Pass every open row of table t above inputs.limit on as large; put what came of it into done.txt in inputs.place",
+        {
+            "steps": [
+                {"id": "table", "tool": "TOOL_C", "args": {"name": "'t'"}},
+                {
+                    "id": "passed",
+                    "each": "[r for r in table.rows if r.open and r.size > inputs.limit]",
+                    "as": "row",
+                    "tool": "TOOL_D",
+                    "args": {"code": "row.code", "note": "'large'"},
+                },
+                {
+                    "id": "kept",
+                    "tool": "TOOL_E",
+                    "args": {"list": "passed", "file": "f'{inputs.place}/done.txt'"},
+                },
+            ],
+            "output": "kept.file",
+        },
+    ),
+    (
+        "TOOL_F() -> [{key: text}]; TOOL_G(key: text) -> {mail: text, age: number}; "
+        "TOOL_H(to: text, text: text) -> {id: text}",
+        "Greet everybody, and say to inputs.chief how many they are if they are more than 10",
+        {
+            "steps": [
+                {"id": "people", "tool": "TOOL_F", "args": {}},
+                {
+                    "id": "found",
+                    "each": "people",
+                    "as": "person",
+                    "tool": "TOOL_G",
+                    "args": {"key": "person.key"},
+                },
+                {
+                    "id": "greeted",
+                    "each": "found",
+                    "as": "one",
+                    "tool": "TOOL_H",
+                    "args": {"to": "one.mail", "text": "'Hello'"},
+                },
+                {
+                    "id": "told",
+                    "when": "len(people) > 10",
+                    "tool": "TOOL_H",
+                    "args": {"to": "inputs.chief", "text": "f'{len(people)} people'"},
+                },
+            ],
+            "output": "len(greeted)",
+        },
+    ),
+    (
+        "TOOL_A(key: text) -> {size: number}",
+        "Send a letter",
+        {"cannot_plan": "no tool listed sends letters"},
+    ),
+)
+"""Tools, a goal, the right answer; written as a model is held to write it."""
 
 _DEEPEST = 4
 _WORDS = {"string": "text", "object": "object", "array": "list"}
+
+
+def short_examples() -> str:
+    """How steps are put together, with tools that do not exist."""
+    told = [
+        f"Tools: {tools}\nGoal: {goal}\n{json.dumps(answer, ensure_ascii=False)}"
+        for tools, goal, answer in _EXAMPLES
+    ]
+    return "\n".join(["# Examples (their tools are made up; never use them)", *told])
 
 
 def short_functions() -> str:

