@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from .policies.secrets import Secret
     from .policies.signing import Ed25519Signer, Ed25519Verifier, HmacSigner
     from .registry.code_tools import code_tool
+    from .registry.egress.client import guarded_client
+    from .registry.egress.rules import Egress
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
@@ -67,6 +69,7 @@ __all__ = [
     "Ed25519Signer",
     "Ed25519Verifier",
     "Effect",
+    "Egress",
     "EmbeddingSearch",
     "Engine",
     "EnvironmentSecrets",
@@ -125,6 +128,7 @@ __all__ = [
     "create_agent",
     "diff",
     "extract_with",
+    "guarded_client",
     "mcp_tools",
     "review",
     "tool",
@@ -170,6 +174,8 @@ _HOMES = {
     "policies.secrets": ("Secret",),
     "policies.signing": ("Ed25519Signer", "Ed25519Verifier", "HmacSigner"),
     "registry.code_tools": ("code_tool",),
+    "registry.egress.client": ("guarded_client",),
+    "registry.egress.rules": ("Egress",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
