@@ -35,8 +35,8 @@ from ..policies.policies import Policies
 __all__ = [
     "ASIDE",
     "EVENTS",
-    "PARKED",
     "INTERRUPTED",
+    "PARKED",
     "PEOPLE",
     "BatchOpened",
     "CallAdmitted",

@@ -81,8 +81,11 @@ class Examined:
             self.findings += faults[: SHOWN - len(self.findings)]
         return faults
 
-    def rows(self) -> Iterator[Row]:
-        """The second reading: the rows that can run, in order. Raises `BadInput` where a row is not what it was."""
+    def rows(self, aside: Aside | None = None) -> Iterator[Row]:
+        """The second reading: the rows that can run, in order; `aside` hears of the others.
+
+        Raises `BadInput` where a row is not what it was.
+        """
         ordinal = 0
         for row in self.source.rows():
             ordinal = row.ordinal
@@ -94,6 +97,8 @@ class Examined:
                 )
             if not faults:
                 yield Row(ordinal, row.line, inputs, "sha256:" + whole.hex(), row.given or {})
+            elif aside is not None:
+                aside(row, faults)
         if ordinal != self.total:
             raise BadInput(
                 f"{self.source.name} changed while it was read: {ordinal:,} rows and not {self.total:,}"

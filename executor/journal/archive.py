@@ -62,7 +62,9 @@ def _rows(reader: Reader, table: str, columns: Iterable[str], run: str | None) -
     if run is None:
         yield from reader.rows(f"SELECT {names} FROM {table} ORDER BY 1, 2")
     elif table == "blobs":
-        for key in referred(text for (text,) in reader.rows(f"SELECT body FROM events WHERE {_OF}", run, run)):
+        for key in referred(
+            text for (text,) in reader.rows(f"SELECT body FROM events WHERE {_OF}", run, run)
+        ):
             yield from reader.ask(f"SELECT {names} FROM blobs WHERE hash = ?", key)
     else:
         yield from reader.rows(f"SELECT {names} FROM {table} WHERE {_OF} ORDER BY 1, 2", run, run)

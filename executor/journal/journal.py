@@ -29,6 +29,7 @@ from ..events import (
 __all__ = [
     "UNFINISHED",
     "BatchLog",
+    "Ending",
     "Journal",
     "Log",
     "MemoryJournal",
@@ -62,6 +63,14 @@ class Opening(NamedTuple):
     opened: RowOpened
     line: RunLine
     tip: bytes = b""
+
+
+class Ending(NamedTuple):
+    """The last event of a row of a batch, and how it stands."""
+
+    ordinal: int
+    line: RunLine
+    last: Event
 
 
 class Log(Protocol):
@@ -103,6 +112,9 @@ class Journal(Protocol):
 
     def openings(self, batch: str, *, after: int = -1) -> Iterator[Opening]:
         """The rows of a batch after this ordinal, in order, as they stood when they were asked for: some at a time."""
+
+    def endings(self, batch: str) -> Iterator[Ending]:
+        """The rows of a batch in order, each with its last event."""
 
     def opening(self, run: str) -> Opening | None:
         """The same of one row; None for a run that is none."""
@@ -244,6 +256,11 @@ class MemoryJournal:
         for ordinal in sorted(rows):
             if ordinal > after:
                 yield self._opening(rows[ordinal])
+
+    def endings(self, batch: str) -> Iterator[Ending]:
+        """The rows of a batch in order, each with its last event."""
+        for opening in self.openings(batch):
+            yield Ending(opening.opened.ordinal, opening.line, self._events[opening.line.run][-1])
 
     def opening(self, run: str) -> Opening | None:
         """The same of one row."""

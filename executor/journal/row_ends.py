@@ -1,7 +1,7 @@
 """What the chain of a batch says of its rows, and whether they are as it says.
 
-    RowsTaken    how many rows there are, and one hash over how each of them begins
-    RowSettled   at which event a row ended, and the hash of that; nothing follows but that it was reopened
+RowsTaken    how many rows there are, and one hash over how each of them begins
+RowSettled   at which event a row ended, and the hash of that; nothing follows but that it was reopened
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ...policies.errors import JournalError, UnknownRun
 from ...policies.signing import Signer, Verifier
 from ..events import BatchOpened, Event, RowOpened, RunOpened
 from .archive import exported, take_in
-from .journal import UNFINISHED, Opening, RunLine, at_rest, of_batch, spent, unknown
+from .journal import UNFINISHED, Ending, Opening, RunLine, at_rest, of_batch, spent, unknown
 from .ledger import CLOSED, INLINE_BYTES, LINE, Entry, Ledger, RowTail, Tail
 from .letting_go import forget, prune
 from .locks import Locks
@@ -133,13 +133,29 @@ class SqliteJournal:
             yield from found
             after = found[-1].opened.ordinal
 
+    def endings(self, batch: str) -> Iterator[Ending]:
+        """The rows of a batch in order, each with its last event, as they stood when they were asked for: 256 at a time."""
+        self._settle()
+        columns = f"r.ordinal, CAST(e.body AS BLOB), {', '.join(f'r.{name}' for name in LINE.split(', '))}"
+        sql = f"SELECT {columns} FROM runs r JOIN events e ON e.run = r.run AND e.seq = r.events"
+        after = -1
+        while found := self._ask(
+            f"{sql} WHERE r.batch = ? AND r.ordinal > ? ORDER BY r.ordinal LIMIT ?", batch, after, _OPENINGS
+        ):
+            for ordinal, data, *line in found:
+                end = RunLine(*line)
+                yield Ending(ordinal, end, self._reader.event(end.run, end.events, data))
+            after = found[-1][0]
+
     def opening(self, run: str) -> Opening | None:
         """The same of one row; None for a run that is none."""
         self._settle()
         return next(iter(self._openings("r.run = ? AND r.batch <> ''", run)), None)
 
     def _openings(self, where: str, *values: Any) -> list[Opening]:
-        columns = f"CAST(e.body AS BLOB), e.hash, r.tip, {', '.join(f'r.{name}' for name in LINE.split(', '))}"
+        columns = (
+            f"CAST(e.body AS BLOB), e.hash, r.tip, {', '.join(f'r.{name}' for name in LINE.split(', '))}"
+        )
         sql = f"SELECT {columns} FROM runs r JOIN events e ON e.run = r.run AND e.seq = 1 WHERE {where}"
         return [self._opening(*row) for row in self._ask(sql, *values)]
 

@@ -121,7 +121,9 @@ class Audit:
         """The list of runs, or the one (a batch with its rows); rows in their order, after all batches."""
         if not self.reader.knows_rows:
             where, given = ("TRUE", []) if run is None else ("run = ?", [run])
-            return [RunLine(*row) for row in self.reader.ask(f"SELECT {LINE} FROM runs WHERE {where}", *given)]
+            return [
+                RunLine(*row) for row in self.reader.ask(f"SELECT {LINE} FROM runs WHERE {where}", *given)
+            ]
         where, given = ("TRUE", []) if run is None else ("run = ? OR batch = ?", [run, run])
         sql = f"SELECT {LINE} FROM runs WHERE {where} ORDER BY batch, ordinal, rowid"
         return [RunLine(*row) for row in self.reader.ask(sql, *given)]

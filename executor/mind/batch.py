@@ -23,7 +23,17 @@ from ..events import PEOPLE, Event
 from .budget import Used, exact
 from .state import StaleState, Write
 
-__all__ = ["CANARY", "BatchState", "Ended", "advance_batch", "conclusion", "replay_batch", "room", "summary"]
+__all__ = [
+    "CANARY",
+    "BatchState",
+    "Ended",
+    "advance_batch",
+    "conclusion",
+    "replay_batch",
+    "room",
+    "standing",
+    "summary",
+]
 
 CANARY = "canary"
 """The id of the question after the first rows."""
@@ -50,13 +60,15 @@ class BatchState:
         self.rules = BatchRules()
         self.rows: int | None = None
         """How many there are, once all are in the journal."""
+        self.digest = ""
+        """Of their source."""
         self.ended = bytearray()
         """Of each row by ordinal how it ended (`_STATUSES`)."""
         self.counts: Counter[Ended] = Counter()
         self.began = 0
         """Rows that ended or wait after they had begun."""
         self.parked: dict[int, e.RowParked] = {}
-        self.live = 0
+        self.live: set[int] = set()
         """Rows under way in this process."""
         self.tool_calls = 0
         self.model_calls = 0
@@ -95,7 +107,8 @@ class BatchState:
     @property
     def left(self) -> int:
         """How many rows have not begun yet."""
-        return (self.rows or 0) - self.settled - len(self.parked) - self.live
+        taken_up = sum(ordinal in self.parked for ordinal in self.live)
+        return (self.rows or 0) - self.settled - len(self.parked) - len(self.live) + taken_up
 
     def status_of(self, ordinal: int) -> str:
         """How a row ended; "" where it has not."""
@@ -134,9 +147,9 @@ def room(state: BatchState) -> int:
     """How many more rows may begin now."""
     if state.rows is None or state.stopping or state.closed is not None or (state.held and state.live):
         return 0
-    most = min(state.rules.at_once - state.live, state.left)
+    most = min(state.rules.at_once - len(state.live), state.left)
     if state.rules.canary and not state.canary_over:
-        most = min(most, state.rules.canary - state.began - state.live)
+        most = min(most, state.rules.canary - state.began - len(state.live))
     return max(most, 0)
 
 
@@ -196,6 +209,19 @@ def summary(state: BatchState) -> dict[str, Any]:
     }
 
 
+def standing(state: BatchState) -> tuple[e.RunState, str, str]:
+    """How the batch stands: state, reason, sentence."""
+    closed = state.closed
+    if closed is not None:
+        return closed.state, closed.reason, closed.message
+    if not state.waiting:
+        return "running", "", f"under way; {_told(state)}"
+    questions = len(state.decisions) - len(state.answered)
+    if questions or any(parked.questions for parked in state.parked.values()):
+        return "waiting", "people", f"waiting for people; {_told(state)}"
+    return "waiting", "interrupted", f"it goes on when it is resumed; {_told(state)}"
+
+
 def _counted(state: BatchState) -> dict[str, Any]:
     by, failures = dict.fromkeys(_STATUSES[1:], 0), list[dict[str, Any]]()
     for how, n in state.counts.most_common():
@@ -214,7 +240,7 @@ def _opened(state: BatchState, event: e.BatchOpened) -> None:
 
 
 def _taken(state: BatchState, event: e.RowsTaken) -> None:
-    state.rows = event.rows
+    state.rows, state.digest = event.rows, event.digest
     state.ended.extend(bytes(event.rows + 1 - len(state.ended)))
 
 
