@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
+    from .registry.sources import tools_of
     from .registry.standins import Found
     from .registry.tools import Tool, ToolContext, tool
     from .registry.vaults import EnvironmentSecrets, KeyringSecrets, MappingSecrets
@@ -141,6 +142,7 @@ __all__ = [
     "mcp_tools",
     "review",
     "tool",
+    "tools_of",
 ]
 
 _HOMES = {
@@ -192,6 +194,7 @@ _HOMES = {
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
+    "registry.sources": ("tools_of",),
     "registry.standins": ("Found",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
     "registry.vaults": ("EnvironmentSecrets", "KeyringSecrets", "MappingSecrets"),

@@ -34,7 +34,7 @@ from ..mind.state import State
 from ..run import open_questions, run_of
 from ..runtime import Answer, Host, Runtime
 from .examining import Examined
-from .rows import RowFinding, SourceRow, row_id
+from .rows import AsideRow, RowFinding, SourceRow, row_id
 
 __all__ = ["BatchRuntime", "TakeUp", "answer_of_batch"]
 
@@ -124,14 +124,16 @@ class BatchRuntime:
         Rows up to `after` are in the journal already.
         """
         batch = self.state.run
-        for row in examined.rows(self._set_aside):
-            if row.ordinal > after:
+        for number, row in enumerate(examined.again(), 1):
+            if isinstance(row, AsideRow):
+                self._set_aside(*row)
+            elif row.ordinal > after:
                 run = row_id(batch, row.ordinal)
                 opened = e.RowOpened(
                     1, self._now(), 0.5, run, batch, row.ordinal, row.inputs, row.digest, row.line
                 )
                 self._log.row(run, row.ordinal).append(opened)
-            if row.ordinal % _AT_ONCE == 0:
+            if number % _AT_ONCE == 0:
                 await checkpoint()
         self.write(e.RowsTaken(*self.stamp(), examined.total, examined.digest))
         await self._log.durable()
