@@ -26,17 +26,18 @@ class BatchRules(Frozen):
     stop_seen: int = Field(default=20, ge=1)
     canary: int = Field(default=0, ge=0)
     undo: bool = False
-    breaker: Breaker | None = Breaker()
+    breaker: Breaker | None = Breaker(hold=True)
     patience: float = Field(default=3600.0, ge=0)
     budget: Budget = Budget()
 
 
 def row_policies(policies: Policies, rules: BatchRules) -> Policies:
-    """The policies of each row: those of the batch, with the patience that a row has and a breaker if there was none."""
+    """The policies of each row: those of the batch, with the patience that a row has, and a breaker that holds rows."""
     retry = policies.retry.model_copy(update={"patience": max(policies.retry.patience, rules.patience)})
-    limits = policies.limits
-    if limits.breaker is None:
-        limits = limits.model_copy(update={"breaker": rules.breaker})
+    breaker = policies.limits.breaker or rules.breaker
+    if breaker is not None and rules.breaker is not None:
+        breaker = breaker.model_copy(update={"hold": rules.breaker.hold})
+    limits = policies.limits.model_copy(update={"breaker": breaker})
     return policies.model_copy(update={"retry": retry, "limits": limits})
 
 

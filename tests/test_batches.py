@@ -21,11 +21,15 @@ from support.virtual import BACKENDS, now, run_virtual
 from foreplan import (
     Batch,
     BatchRules,
+    Breaker,
     Effect,
     Engine,
+    Limits,
     MemoryJournal,
     Plan,
     Policies,
+    Rate,
+    Rates,
     Retry,
     RowLimit,
     SqliteJournal,
@@ -33,7 +37,7 @@ from foreplan import (
     tool,
 )
 from foreplan.executor.batches.rows import RowsRefused
-from foreplan.executor.events import CallSettled, CallStarted, Event, RowSettled
+from foreplan.executor.events import CallSettled, CallStarted, Event, RowSettled, ToolFreed, ToolHeld
 from foreplan.executor.journal.records import first_tip
 from foreplan.executor.mind.batch import BatchState, advance_batch, replay_batch
 from foreplan.policies.errors import BadInput, JournalError, NotApproved
@@ -319,6 +323,81 @@ def test_a_row_that_asks_waits_and_the_others_go_on() -> None:
 
     batch = run_virtual("asyncio", main)
     assert (batch.message, said) == ("3 rows: 2 done, 1 failed", [2, 3])
+
+
+# ---------------------------------------------------------------------------------------------- a service down
+
+
+def putting(put: Any) -> Plan:
+    """A plan of one step, which calls this tool with the number of the row."""
+    step = {"id": "put_it", "tool": put.name, "args": {"n": {"$": "inputs.n"}}}
+    return Plan.model_validate({"inputs": INPUTS, "steps": [step]})
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> None:
+    """Its breaker opens, rows wait for it and no further one begins; now and then one call tries whether it is back."""
+    tries, held = list[float](), list[tuple[str, float]]()
+
+    @tool(effect=Effect.WRITES)
+    async def put(n: int) -> int:
+        """Put it there."""
+        await anyio.sleep(1)
+        if 10 <= now() < 130:
+            tries.append(now())
+            raise ConnectionRefusedError
+        return n
+
+    def watch(event: Event) -> None:
+        if isinstance(event, ToolHeld | ToolFreed):
+            held.append((type(event).__name__, event.at))
+
+    async def main() -> Batch:
+        engine = Engine([put], policies=Policies(approve="never"), clock=now, dice=lambda: 0.5, watch=watch)
+        rules = BatchRules(at_once=16, breaker=Breaker(failures=5, seconds=20, hold=True))
+        return await engine.run_batch(putting(put), rows(400), rules=rules)
+
+    batch = run_virtual(backend, main)
+    assert (batch.status, batch.counts["done"]) == ("done", 400)
+    assert len([at for at in tries if at < 12]) == 16
+    assert len([at for at in tries if at >= 12]) == 5
+    assert [what for what, _ in held] == ["ToolHeld", "ToolFreed"]
+    assert [at for _, at in held] == [pytest.approx(10, abs=1.5), pytest.approx(137, abs=2)]
+
+
+def test_rows_that_wait_too_long_for_a_service_fail() -> None:
+    """Patience has an end: then calls are refused, and rows fail with the reason."""
+
+    @tool(effect=Effect.WRITES)
+    async def put(n: int) -> int:
+        """Put it there."""
+        raise ConnectionRefusedError
+
+    async def main() -> Batch:
+        engine = Engine([put], policies=Policies(approve="never"), clock=now, dice=lambda: 0.5)
+        return await engine.run_batch(putting(put), rows(40), rules=BatchRules(at_once=16, patience=600))
+
+    batch = run_virtual("asyncio", main)
+    assert (batch.status, batch.counts["failed"]) == ("failed", 40)
+    assert {r.code for r in batch.rows()} <= {"breaker_open", "connection_refused"}
+
+
+def test_rows_wait_for_their_turn_at_a_slow_service_as_long_as_it_takes() -> None:
+    """A rate at which a call of a run would lose its patience fails no row."""
+
+    @tool(effect=Effect.WRITES)
+    async def put(n: int) -> int:
+        """Put it there."""
+        return n
+
+    rates = Rates(tool={"put": Rate(calls=10, seconds=60)})
+    policies = Policies(approve="never", limits=Limits(rates=rates))
+
+    async def main() -> Batch:
+        engine = Engine([put], policies=policies, clock=now, dice=lambda: 0.5)
+        return await engine.run_batch(putting(put), rows(100))
+
+    assert run_virtual("asyncio", main).counts["done"] == 100
 
 
 # ---------------------------------------------------------------------------------------------- ends of the process

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import anyio
@@ -33,6 +34,7 @@ from ..mind.rows import Common
 from ..mind.state import State
 from ..run import open_questions, run_of
 from ..runtime import Answer, Host, Runtime
+from ..wake import Portal
 from .examining import Examined
 from .rows import AsideRow, RowFinding, SourceRow, row_id
 
@@ -153,6 +155,9 @@ class BatchRuntime:
 
     async def drive(self) -> None:
         """Run the rows until the batch closes or only people can go on; cancelled from outside, it pauses."""
+        self._portal = Portal.current()
+        if self._host.limiter is not None:
+            self._host.limiter.told.append(self._tool_told)
         self._cursor = self._journal.openings(self.state.run)
         self._again.extend(ordinal for ordinal, parked in self.state.parked.items() if _may_go_on(parked))
         try:
@@ -165,7 +170,25 @@ class BatchRuntime:
                 tasks.cancel_scope.cancel()
         finally:
             self._letting_go = True
+            if self._host.limiter is not None:
+                self._host.limiter.told.remove(self._tool_told)
             self._let_go()
+
+    def _tool_told(self, tool: str, broken: bool) -> None:
+        """The limiter says, in any thread, that a tool is broken, or back."""
+        self._portal.call_soon(partial(self._tool, tool, broken))
+
+    def _tool(self, tool: str, broken: bool) -> None:
+        """While a tool is broken no row begins; the journal knows when that was. Rows under way wait for it, and those begin
+        others when they end."""
+        breaker = self._common.policies.limits.breaker
+        ours = tool in self._common.program_tools and breaker is not None and breaker.hold
+        if not ours or self._letting_go or (tool in self.state.held) == broken:
+            return
+        try:
+            self.write((e.ToolHeld if broken else e.ToolFreed)(*self.stamp(), tool))
+        except JournalError as error:
+            self._fail(error)
 
     def cancel(self) -> None:
         """Stop for good: rows under way are cancelled, then the batch closes as stopped(cancelled)."""

@@ -46,6 +46,11 @@ class Common(NamedTuple):
     paced: frozenset[str]
     shared: Mapping[str, Shared] = {}
 
+    @property
+    def program_tools(self) -> frozenset[str]:
+        """The names of the tools that the plan calls."""
+        return frozenset(tool.name for tool in self.program.tools)
+
 
 def common_of(opened: BatchOpened, registry: Registry, principal: Principal | None = None) -> Common:
     """What the rows of this batch have in common, with these tools; `principal` as who resumes it grants."""
