@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .executor.agent import create_agent
     from .executor.batches.batch import Batch
     from .executor.batches.rows import RowResult
+    from .executor.batches.sources import FileRows
     from .executor.batches.sqlite_rows import SqliteRows
     from .executor.engine import Engine
     from .executor.hands.hooks import Keep
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .planner.models.budgeted import Budgeted
     from .planner.models.extract import extract_with
     from .planner.models.fallback import Fallback
+    from .planner.models.local_model import LocalModel
     from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
     from .planner.models.openai_model import OpenAIModel
     from .planner.models.priced import Priced
@@ -82,6 +84,7 @@ __all__ = [
     "EnvironmentSecrets",
     "Failure",
     "Fallback",
+    "FileRows",
     "ForeplanError",
     "Found",
     "FunctionPlanner",
@@ -93,6 +96,7 @@ __all__ = [
     "Kind",
     "Level",
     "Limits",
+    "LocalModel",
     "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
@@ -149,6 +153,7 @@ _HOMES = {
     "executor.agent": ("create_agent",),
     "executor.batches.batch": ("Batch",),
     "executor.batches.rows": ("RowResult",),
+    "executor.batches.sources": ("FileRows",),
     "executor.batches.sqlite_rows": ("SqliteRows",),
     "executor.engine": ("Engine",),
     "executor.hands.hooks": ("Keep",),
@@ -166,6 +171,7 @@ _HOMES = {
     "planner.models.budgeted": ("Budgeted",),
     "planner.models.extract": ("extract_with",),
     "planner.models.fallback": ("Fallback",),
+    "planner.models.local_model": ("LocalModel",),
     "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
     "planner.models.openai_model": ("OpenAIModel",),
     "planner.models.priced": ("Priced",),
