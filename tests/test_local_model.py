@@ -14,6 +14,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ except ImportError as error:
     pytest.skip(f"no local model: {error}", allow_module_level=True)
 
 from foreplan import Engine, LocalModel, ModelPlanner, Policies, Registry, tool
+from foreplan.planner.findings import CheckFailed, PlanUnreadable
 from foreplan.planner.models.chat import ask_model
 from foreplan.planner.models.chunks import ask_streaming
 from foreplan.planner.models.local_model import _Beginning
@@ -38,7 +40,7 @@ from foreplan.planner.plan_schema import plan_schema
 from foreplan.planner.prompt import plan_messages
 from foreplan.planner.requests import PlanRequest
 from foreplan.policies.classification import classify
-from foreplan.policies.errors import BadInput, ForeplanError
+from foreplan.policies.errors import BadInput, CannotPlan
 from foreplan.policies.failures import ToolFailure
 
 ASK: list[Message] = [HumanMessage("Say hello.")]
@@ -144,13 +146,9 @@ async def test_who_stops_listening_stops_the_model(model: LocalModel) -> None:
 def test_a_planner_with_it_ends_in_a_plan_or_in_a_sentence(model: LocalModel) -> None:
     """Whatever it answers, the engine gives a plan that checks or says why there is none."""
     planner = ModelPlanner(model, form="python", examples=(), config={"max_completion_tokens": 50})
-    said = ""
-    try:
+    with suppress(CannotPlan, CheckFailed, PlanUnreadable):
         plan = Engine(TOOLS, planner, policies=Policies(max_repairs=0)).plan_blocking("The weather in Rome")
         assert {step.tool for step in plan.steps} <= {"weather", None}
-    except ForeplanError as error:
-        said = str(error)
-    assert not said or said.endswith(".") or len(said) > 10
 
 
 # ---- the process ---------------------------------------------------------------------------------------------------
