@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .console.served.server import mcp_server
     from .executor.agent import create_agent
     from .executor.engine import Engine
     from .executor.hands.hooks import Keep
@@ -125,12 +126,14 @@ __all__ = [
     "create_agent",
     "diff",
     "extract_with",
+    "mcp_server",
     "mcp_tools",
     "review",
     "tool",
 ]
 
 _HOMES = {
+    "console.served.server": ("mcp_server",),
     "executor.agent": ("create_agent",),
     "executor.engine": ("Engine",),
     "executor.hands.hooks": ("Keep",),

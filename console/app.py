@@ -17,6 +17,7 @@ from .commands import Consent, Given, Setting
 from .deciding import Said
 from .loading import importable_here
 from .screen import Code, Failed, Screen, complain, perform
+from .served.command import Door, serve
 
 __all__ = ["app", "main"]
 
@@ -345,6 +346,39 @@ CompareWord = Annotated[
 ]
 FromStep = Annotated[
     str, typer.Option("--from", metavar="STEP", help="The step before which the new run begins.")
+]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Listen here (streamable HTTP), such as 127.0.0.1:8765; without, the client speaks over stdio.",
+    ),
+]
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="FILE",
+        envvar="FOREPLAN_MCP_TOKEN_FILE",
+        help="With --http: a file with the bearer token that each request must bring.",
+    ),
+]
+AllowHost = Annotated[
+    list[str],
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="With --http: a host name by which clients reach this server, beside its own; may be repeated.",
+    ),
+]
+ApprovalFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--approvals",
+        metavar="FOLDER",
+        help="Where people, and nobody else, put approvals; without, JOURNAL-approvals beside the journal.",
+    ),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
 Reads = Annotated[
@@ -965,6 +999,46 @@ def _tools(
         _do(screen, lambda s: commands.search_tools(s, tools, name or "", words, k))
     else:
         _do(screen, lambda s: commands.show_tools(s, tools, name, policies))
+
+
+@app.command("mcp")
+def _mcp(
+    tools: Tools,
+    planner: Planner = None,
+    model: Model = None,
+    journal: Journal = None,
+    journal_key: JournalKey = None,
+    approvals: ApprovalFolder = None,
+    approver_key: ApproverKey = _MANY,
+    http: Http = None,
+    token: TokenFile = None,
+    allow_host: AllowHost = _MANY,
+    policies: PolicyFile = None,
+    principal: Who = None,
+    permission: Permission = _MANY,
+    authorize: AuthorizeWord = None,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Serve plans to an MCP client.
+
+    It checks, reviews and, with a journal, runs plans; what needs an approval runs only when a person gave one here.
+    """
+    setting = Setting(
+        tools,
+        planner,
+        policies,
+        principal,
+        tuple(permission),
+        journal,
+        authorize,
+        model,
+        tuple(approver_key),
+        journal_key,
+    )
+    door = Door(http, token, tuple(allow_host), approvals)
+    _do(Screen(json=json, quiet=quiet, traceback=traceback), lambda s: serve(s, setting, door))
 
 
 @app.command("diff")

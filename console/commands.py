@@ -69,6 +69,7 @@ __all__ = [
     "follow",
     "fork",
     "make_plan",
+    "opened",
     "rehearse",
     "replay",
     "resume",
@@ -331,7 +332,7 @@ def run(
     _checked(engine, plan, source)
     if approval is None:
         approval = _approval_here(screen, engine, plan, inputs, consent, full=full)
-    with _Journal(setting.journal, key=setting.journal_key) as journal, View(screen) as view:
+    with opened(setting.journal, key=setting.journal_key) as journal, View(screen) as view:
         desk = _desk(screen, view, consent.by, loaded["registry"])
         engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=desk)
         return _driven(
@@ -433,6 +434,11 @@ class _Journal:
             )
         except OSError:
             return ""
+
+
+def opened(path: str | None, *, key: str | None = None) -> _Journal:
+    """The journal that a word names, made where it is not there yet; None without a word."""
+    return _Journal(path, key=key)
 
 
 def stored(path: str | None, *, reading: bool = False, key: str | None = None) -> _Journal:

@@ -24,7 +24,15 @@ from .findings import Finding
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
 from .requests import PlanRequest, ReplanRequest
 
-__all__ = ["COMPOSITIONS", "Example", "answer_schema", "plan_messages", "replan_messages"]
+__all__ = [
+    "COMPOSITIONS",
+    "Example",
+    "answer_schema",
+    "catalogue",
+    "plan_language",
+    "plan_messages",
+    "replan_messages",
+]
 
 Json: TypeAlias = Any
 
@@ -124,14 +132,21 @@ COMPOSITIONS: tuple[Example, ...] = (
 )
 """How steps are put together, with tools that do not exist."""
 
-_RULES = """\
+_ANSWER = """\
 You write plans. A plan is one JSON object that says which tools are to be called, with what, and in which order. It \
 is checked first and run later, without you: you see no result while you write it.
 
 Answer with exactly one JSON object and nothing else:
 {"steps":[...],"output":...}  a plan
-{"cannot_plan":"why"}  if the listed tools cannot reach the goal. Never name a tool that is not listed.
+{"cannot_plan":"why"}  if the listed tools cannot reach the goal. Never name a tool that is not listed."""
 
+_PLAN = """\
+A plan is one JSON object that says which tools are to be called, with what, and in which order. It is checked first and \
+run later: you see no result while you write it. Never name a tool that is not listed.
+{"goal":"what it is for","inputs":{a JSON Schema},"steps":[...],"output":...}  "inputs", what differs from run to run, may \
+be left out"""
+
+_RULES = """\
 # A step
 "id"  required, unique in the whole plan: small letters, digits, _
 "tool" and "args"  the call; or, in place of both,
@@ -257,18 +272,28 @@ def _messages(
 
 
 def _system(tools: Registry, examples: Sequence[Example], instructions: str) -> str:
-    shown = [f"Goal: {example.goal}\n{_compact(example.answer)}" for example in examples]
-    parts = [_RULES, _functions(), _MANNERS]
-    if shown:
-        parts.append("\n".join(["# Examples (their tools are made up; never use them)", *shown]))
+    parts = [_ANSWER, *_language(examples)]
     if instructions:
         parts.append(instructions.strip())
-    parts.append(
-        "\n".join(
-            ["# Tools", *(_compact(_told(tool, tools)) for tool in sorted(tools, key=lambda t: t.name))]
-        )
-    )
+    parts.append("\n".join(["# Tools", *map(_compact, catalogue(tools))]))
     return "\n\n".join(parts)
+
+
+def _language(examples: Sequence[Example]) -> list[str]:
+    """How steps are written: rules, functions, manners, and examples where there are some."""
+    shown = [f"Goal: {example.goal}\n{_compact(example.answer)}" for example in examples]
+    told = ["\n".join(["# Examples (their tools are made up; never use them)", *shown])] if shown else []
+    return [_RULES, _functions(), _MANNERS, *told]
+
+
+def plan_language(examples: Sequence[Example] = COMPOSITIONS) -> str:
+    """How a whole plan document is written, for a model that nobody asks for one: without the tools, see `catalogue`."""
+    return "\n\n".join([_PLAN, *_language([e for e in examples if "steps" in e.answer])])
+
+
+def catalogue(tools: Registry) -> list[dict[str, Any]]:
+    """The tools as a model is shown them, by name."""
+    return [_told(tool, tools) for tool in sorted(tools, key=lambda t: t.name)]
 
 
 def _functions() -> str:

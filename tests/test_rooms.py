@@ -15,13 +15,18 @@ IMPORTS = [found for name, path in MODULES.items() for found in imports_of(name,
 
 HOMES = {
     "anthropic": ("foreplan.planner.models.anthropic_model",),
-    "anyio": ("foreplan.executor", "foreplan.registry.processes", "foreplan.planner.models.retrying"),
+    "anyio": (
+        "foreplan.executor",
+        "foreplan.registry.processes",
+        "foreplan.planner.models.retrying",
+        "foreplan.console.served",
+    ),
     "cryptography": ("foreplan.policies.signing",),
     "httpx2": ("foreplan.planner.models.telling",),
     "jsonschema": ("foreplan.registry.schema",),
     "keyring": ("foreplan.registry.vaults",),
     "opentelemetry": ("foreplan.executor.telemetry",),
-    "mcp": ("foreplan.executor.mcp_session",),
+    "mcp": ("foreplan.executor.mcp_session", "foreplan.console.served"),
     "networkx": ("foreplan.planner.graph",),
     "openai": ("foreplan.planner.models.openai_model",),
     "pydantic": ("foreplan",),
@@ -32,6 +37,7 @@ HOMES = {
     "rich": ("foreplan.console",),
     "typer": ("foreplan.console.app",),
     "typing_extensions": ("foreplan.registry.tools",),
+    "uvicorn": ("foreplan.console.served.doors",),
     "yaml": ("foreplan.planner.sources",),
 }
 """Each third-party library and where it is at home: a module, or a room with all its modules."""
