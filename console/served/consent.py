@@ -1,11 +1,12 @@
 """How a yes comes to a server whose client is a model: from a person, past the client.
 
-    run without a yes -> the plan and its inputs are laid into the folder, and the answer says what a person types
-    foreplan approve FOLDER/plan-….yaml … -o FOLDER/….json      a person looks, and says yes
-    run once more     -> the approval in the folder covers exactly this plan with these inputs, and is used up
+    run without a yes -> the plan and its inputs are laid into FOLDER/asked, and the answer says what a person types
+    foreplan approve FOLDER/asked/plan-….yaml … -o FOLDER/approval-….json      a person looks, and says yes
+    run once more     -> the approval in FOLDER covers exactly this plan with these inputs, and is used up
 
-Who can write a file can write an approval, so nothing that a client hands over counts by itself: it must be signed, and
-by somebody whom the engine knows as an approver.
+Who can write a file can write an approval. So nothing that a client hands over counts by itself: it must be signed, and
+by somebody whom the engine knows as an approver. And what a client said (inputs may look like an approval) is laid where
+no approval is looked for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -32,6 +34,7 @@ __all__ = ["Consent", "Spell", "plain_spelling"]
 Spell = Callable[..., str]
 """A command line of foreplan with these words, and the options that this server was started with."""
 
+_ASKED = "asked"
 _FILES = 400
 """So many files of a folder are looked at, and no more are laid into it."""
 
@@ -69,36 +72,33 @@ class Consent:
 
     def _handed(self, document: Any) -> Approval:
         if not self._signed:
-            where = (
-                f"puts it into {self._folder}"
-                if self._folder
-                else "starts this server with --approvals FOLDER"
-            )
             raise NotApproved(
-                "an approval that a client hands over proves nothing here, for no signature counts: leave it out, and "
-                f"have a person look who {where}; with --approver-key signed ones can be handed over"
+                "an approval that a client hands over proves nothing here, for no signature counts: leave it out, and the "
+                "answer says what a person types; a server that is started with --approver-key takes signed ones"
             )
-        if not isinstance(document, str | Mapping):
-            raise BadInput("the approval must be what `foreplan approve` wrote, as an object or its text")
         return read_approval(document)
 
     def _lying(self, plan: Plan, inputs: dict[str, Any]) -> Iterator[Approval]:
         """Approvals in the folder for this plan and these inputs that have not expired; the engine looks at the rest."""
         wanted, now = (digest(plan.to_json()), digest(inputs)), time.time()
-        for path in self._files(".json"):
+        for path in self._files():
             try:
                 approval = read_approval(read_file(str(path)))
             except BadInput:
-                continue  # a file of inputs, or one that somebody changed
+                continue  # another file, or one that somebody changed
             alive = approval.expires_at is None or now < approval.expires_at
             if (approval.plan, approval.inputs) == wanted and alive:
                 yield approval
 
-    def _files(self, ending: str) -> list[Path]:
+    def _files(self) -> list[Path]:
         if self._folder is None or not self._folder.is_dir():
             return []
-        found = sorted(path for path in self._folder.iterdir() if path.name.endswith(ending))
-        return [path for path in found if path.is_file() and not path.is_symlink()][:_FILES]
+        if self._folder.stat().st_mode & stat.S_IWOTH:
+            raise NotApproved(
+                f"no approval counts that lies in {self._folder}, for everybody may write there: chmod o-w"
+            )
+        found = [path for path in self._folder.glob("*.json") if path.is_file() and not path.is_symlink()]
+        return sorted(found, key=lambda path: -path.stat().st_mtime)[:_FILES]
 
     def _refusal(self, plan: Plan, inputs: dict[str, Any], why: str) -> str:
         said = f"nothing has run: this plan needs an approval by a person ({why})"
@@ -109,13 +109,13 @@ class Consent:
 
     def _laid(self, folder: Path, plan: Plan, inputs: dict[str, Any]) -> str:
         """Lay the plan and its inputs before a person; the command with which that one says yes."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        asked = folder / _ASKED
+        for needed in (folder, asked):
+            needed.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{_brief(digest(plan.to_json()))}-{_brief(digest(inputs))}"
-        plan_file, inputs_file = folder / f"plan-{name}.yaml", folder / f"inputs-{name}.json"
-        if not plan_file.exists() and len(os.listdir(folder)) >= _FILES:
-            raise NotApproved(
-                f"nothing has run: {_FILES} files lie in {folder} already; a person must clear it first"
-            )
+        plan_file, inputs_file = asked / f"plan-{name}.yaml", asked / f"inputs-{name}.json"
+        if not plan_file.exists() and len(os.listdir(asked)) >= _FILES:
+            raise NotApproved(f"nothing has run: {_FILES} files lie in {asked}; a person must clear it first")
         write_file(str(plan_file), write_yaml(plan))
         words = ["approve", str(plan_file)]
         if inputs:

@@ -129,8 +129,9 @@ class Service:
             found = catalogue(Registry(*self.tools.search(words, most)))
         else:
             found = catalogue(self.tools)
-        document = {"tools": found[:most], "there_are": len(self.tools)}
-        return Answer(document, "\n".join(map(compact, document["tools"])) or "no tool fits these words")
+        shown = found[:most]
+        text = "\n".join(map(compact, shown)) or "no tool fits these words"
+        return Answer({"tools": shown, "there_are": len(self.tools)}, text)
 
     async def _plan(self, args: Mapping[str, Any]) -> Answer:
         plan = await self._made(args["goal"], args.get("inputs_schema"))
