@@ -23,7 +23,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from support.served import asked, over
+from support.served import Progress, asked, over
 from support.shell import Shell, child_environment, write_case
 
 from foreplan import Engine, Plan, Policies, SqliteJournal, mcp_tools
@@ -194,7 +194,7 @@ async def test_nothing_but_the_protocol_is_on_standard_output(case: Path) -> Non
     ]
     process.stdin.write("".join(f"{line}\n" for line in lines))
     process.stdin.flush()
-    said = []
+    said: list[dict[str, Any]] = []
     while not any(each.get("id") == 1 for each in said):
         said.append(json.loads(process.stdout.readline()))
     rest, errors = process.communicate(timeout=60)
@@ -281,14 +281,10 @@ async def test_whoever_gives_up_a_request_or_ends_the_server_pauses_what_runs(li
     """A closed connection cancels its request, and others are served on; SIGTERM ends all. Both runs can be resumed."""
     plan = {"steps": [{"id": "v", "value": 1}, *HOLDS["steps"]]}
     async with listening.client() as client:
-        begun = anyio.Event()
-
-        async def progress(*_: Any) -> None:
-            begun.set()
-
+        progress = Progress()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: client.call_tool("run", {"plan": plan}, progress_callback=progress))
-            await begun.wait()
+            await progress.rang.wait()
             tasks.cancel_scope.cancel()
         [line] = (await asked(client, "runs")).document["runs"]
         assert (await over(client, line["run"])).document["reason"] == "interrupted"

@@ -18,8 +18,10 @@ import pytest
 if importlib.util.find_spec("mcp") is None:
     pytest.skip("the package mcp is not installed", allow_module_level=True)
 
+from mcp import Client
+from mcp.types import TextResourceContents
 from support import canary
-from support.served import asked, over, served
+from support.served import Progress, asked, over, served
 
 from foreplan import (
     Engine,
@@ -110,6 +112,12 @@ def plan_of(document: dict[str, Any]) -> Plan:
     return Plan.model_validate(document)
 
 
+async def resource(client: Client, name: str) -> str:
+    [content] = (await client.read_resource(f"foreplan://{name}")).contents
+    assert isinstance(content, TextResourceContents)
+    return content.text
+
+
 def lay(folder: Path, approval: Any, name: str = "yes.json") -> None:
     (folder / name).write_text(approval.to_text())
 
@@ -121,10 +129,11 @@ async def test_only_run_acts_and_nothing_lets_a_client_say_yes(journal: SqliteJo
     """Hints are true of their tools, and nothing approves, decides, resumes or cancels."""
     async with served(Engine(Shop().tools, journal=journal)) as client:
         offered = {each.name: each for each in (await client.list_tools()).tools}
+    hints = {name: each.annotations.model_dump() for name, each in offered.items() if each.annotations}
     names = ["tools", "check", "review", "run", "status", "result", "runs", "questions"]
     assert list(offered) == names
-    assert [n for n, each in offered.items() if not each.annotations.read_only_hint] == ["run"]
-    assert [n for n, each in offered.items() if each.annotations.destructive_hint] == ["run"]
+    assert [n for n, hint in hints.items() if not hint["read_only_hint"]] == ["run"]
+    assert [n for n, hint in hints.items() if hint["destructive_hint"]] == ["run"]
     assert all(each.input_schema["additionalProperties"] is False for each in offered.values())
     assert all(each.output_schema for each in offered.values())
 
@@ -143,15 +152,13 @@ async def test_a_client_without_a_planner_learns_how_plans_are_written() -> None
     """The language and the tools stand in the description of `check`, in resources, and in `tools`."""
     async with served(Engine(Shop().tools)) as client:
         check = next(each for each in (await client.list_tools()).tools if each.name == "check")
-        language = (await client.read_resource("foreplan://language")).contents[0]
-        listed = (await client.read_resource("foreplan://tools")).contents[0]
+        language, listed = [await resource(client, name) for name in ("language", "tools")]
         found = await asked(client, "tools", words="order something", most=1)
         one = await asked(client, "tools", names=["stock"])
         none = await asked(client, "tools", names=["stok"])
-    assert '"on_failure":"skip"' in check.description
-    assert "order (acts): Order one." in check.description
-    assert language.text in check.description
-    assert [each["tool"] for each in json.loads(listed.text)] == ["order", "stock", "wait"]
+    told = check.description or ""
+    assert all(part in told for part in ('"on_failure":"skip"', "order (acts): Order one.", language))
+    assert [each["tool"] for each in json.loads(listed)] == ["order", "stock", "wait"]
     assert [each["tool"] for each in found.document["tools"]] == ["order"]
     assert one.document["tools"][0]["args"]["required"] == ["item"]
     assert (none.failed, none.text) == (True, "no tool is called 'stok'; did you mean 'stock'?")
@@ -362,7 +369,7 @@ async def test_a_folder_into_which_everybody_may_write_approves_nothing(
 
 # ---------------------------------------------------------------------------------------------- hostile clients
 
-WRONG = {
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no plan": ({}, "check cannot take these arguments: lacks 'plan'"),
     "a number": ({"plan": 7}, "check cannot take these arguments: plan: must be"),
     "a list": ({"plan": []}, "check cannot take these arguments: plan: must be"),
@@ -433,10 +440,7 @@ async def test_runs_are_told_by_their_id_and_no_other_way(journal: SqliteJournal
 async def everything_of(engine: Engine, plan: Any) -> list[str]:
     """All that a client can hear of a run of this plan."""
     heard: list[str] = []
-
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        heard.append(message or "")
-
+    progress = Progress()
     async with served(engine) as client:
         ran = await client.call_tool("run", {"plan": plan}, progress_callback=progress)
         assert not ran.is_error, ran.content
@@ -449,7 +453,7 @@ async def everything_of(engine: Engine, plan: Any) -> list[str]:
         ):
             answer = await client.call_tool(name, args)
             heard.append(answer.model_dump_json())
-    return [*heard, ran.model_dump_json()]
+    return [*heard, *(message for _, message in progress.heard), ran.model_dump_json()]
 
 
 @ONE_LOOP
@@ -568,15 +572,12 @@ async def test_many_requests_at_once_are_all_answered(journal: SqliteJournal) ->
 
 async def test_progress_is_told_while_a_run_is_waited_for(journal: SqliteJournal) -> None:
     """How many results there are, and of the last one what it is of and how it ended."""
-    shop, heard = Shop(), []
-
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        heard.append((done, message))
+    shop, progress = Shop(), Progress()
+    async with served(Engine(shop.tools, journal=journal)) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: client.call_tool("run", {"plan": WAITS}, progress_callback=progress))
+        await progress.rang.wait()
         shop.gate.set()
-
-    async with served(Engine(shop.tools, journal=journal)) as client:
-        await client.call_tool("run", {"plan": WAITS}, progress_callback=progress)
-    assert heard[0] == (1, "before: ok")
+    assert progress.heard[0] == (1, "before: ok")
 
 
 async def test_a_request_that_is_cancelled_pauses_its_run(journal: SqliteJournal) -> None:

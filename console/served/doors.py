@@ -15,7 +15,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, TextIO
+from typing import IO, Any
 
 from ...executor.hands.threads import Job, Threads
 from ...policies.errors import BadInput
@@ -29,7 +29,7 @@ _GRACE = 1
 """Seconds that requests under way have to end when the server does; they are cancelled then, and their runs pause."""
 
 
-async def over_stdio(server: Any, output: TextIO) -> None:
+async def over_stdio(server: Any, output: IO[str]) -> None:
     """Serve the one client on standard input and `output`, until it hangs up."""
     from mcp.server.stdio import stdio_server
 
@@ -41,7 +41,7 @@ async def over_stdio(server: Any, output: TextIO) -> None:
 class _Lines:
     """The lines of a file, each read in a thread that nobody need wait for."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: IO[str]) -> None:
         self._file = file
         self._threads = Threads()
 

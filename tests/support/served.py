@@ -16,7 +16,20 @@ from mcp import Client
 
 from foreplan import Engine, mcp_server
 
-__all__ = ["Told", "asked", "over", "served"]
+__all__ = ["Progress", "Told", "asked", "over", "served"]
+
+
+class Progress:
+    """Keeps what a client is told while it waits; `rang` once something was."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[float, str]] = []
+        self.rang = anyio.Event()
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """A notification came."""
+        self.heard.append((progress, message or ""))
+        self.rang.set()
 
 
 class Told(NamedTuple):
