@@ -15,9 +15,11 @@ from ..executor.resuming import Progress
 from ..executor.run import Run
 from ..policies.errors import BadInput
 from ..policies.text import count
-from .commands import Setting, code_of, stored
+from .driving import code_of
+from .journals import stored
 from .lines import plain
 from .screen import Code, Screen
+from .setting import Setting
 from .telling import fate
 from .waiting import ended_by_sigterm, wait_for
 
@@ -33,7 +35,7 @@ def watch(
             "--watch takes up every run that can go on: leave out the run, and answer with `foreplan decide`"
         )
     teller = _Teller(screen)
-    with stored(setting.journal, key=setting.journal_key) as journal:
+    with stored(setting.kept.journal, key=setting.kept.journal_key) as journal:
         assert journal is not None
         engine = Engine(**setting.loaded(), journal=journal)
         options: dict[str, Any] = {"once": once, "partly": partly, "paused": paused, "every": every}

@@ -36,6 +36,7 @@ from .folding import Known
 from .graph import shorten_path
 from .hints import lookalikes, undescribed
 from .plan import DEEPEST_GROUP, Plan, Step, expect_plan
+from .slips import slips
 from .study import Block, Part, Site, Study, finding, optional
 from .types import ANY, Type, describe, disjoint, type_of_value
 
@@ -818,4 +819,5 @@ _RULES: tuple[Callable[[Study], Findings], ...] = (
     _without_undo,
     lookalikes,
     undescribed,
+    slips,
 )

@@ -242,6 +242,21 @@ CODES: dict[str, CodeDoc] = {
         "A text looks like a reference of another language; it is passed on as it stands.",
         "Write {$: expression}, or leave it where the text is meant.",
     ),
+    "made_up": CodeDoc(
+        "warning",
+        "An effect gets an address, an id or an amount that occurs neither in the goal nor in the inputs.",
+        "Take it from a result, or say it in the goal or the inputs.",
+    ),
+    "quoted_command": CodeDoc(
+        "warning",
+        "An effect gets an address, an id or an amount that occurs only in a text that the goal quotes.",
+        "Look whether the goal itself asks for the call; what is quoted is data.",
+    ),
+    "condition_ignored": CodeDoc(
+        "warning",
+        'The goal says "if", and no effect of the plan depends on anything.',
+        "Give the step a `when`, or `each` over what was chosen.",
+    ),
     "unknown_type": CodeDoc(
         "info",
         "A tool does not describe what it gives, so what reads it is not checked.",
