@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from ...executor.engine import Engine
 from ...policies.errors import BadInput
-from ..commands import Setting, opened
+from .. import options as o
 from ..files import read_file
+from ..journals import Opened
 from ..lines import plain
 from ..screen import Code, Interrupted, Screen
+from ..setting import Kept, Minds, Rules, Setting
 from ..waiting import ended_by_sigterm, wait_for
 from .doors import over_http, over_stdio, read_address
 from .server import mcp_server, sdk
@@ -22,16 +24,23 @@ from .server import mcp_server, sdk
 __all__ = ["Door", "serve"]
 
 _SHORTEST = 16
+"""Characters of a token at least."""
 
 
 @dataclass(frozen=True)
 class Door:
-    """The words that say how clients come in: `http` an address, or "" for stdio."""
+    """How clients come in."""
 
-    http: str | None = None
-    token: str | None = None
-    names: tuple[str, ...] = ()
-    approvals: str | None = None
+    http: o.Http = None
+    token: o.TokenFile = None
+    names: o.AllowHost = field(default_factory=list)
+
+    def held(self) -> Door:
+        """Itself, once its words make sense. Raises `BadInput`."""
+        for word, value in (("--token", self.token), ("--allow-host", self.names)):
+            if value and self.http is None:
+                raise BadInput(f"{word} is for a server over HTTP; give --http HOST:PORT, too")
+        return self
 
     def read_token(self) -> str:
         """The token in the file. Raises `BadInput` where it is none that could be kept secret."""
@@ -44,24 +53,31 @@ class Door:
             )
         return said
 
-    def folder(self, setting: Setting) -> Path | None:
-        """Where people put approvals: what was said, else beside the journal."""
-        beside = f"{setting.journal}-approvals" if setting.journal is not None else None
-        said = self.approvals or beside
-        return Path(said).absolute() if said is not None else None
 
+def serve(
+    screen: Screen,
+    *,
+    tools: o.Tools,
+    minds: Minds,
+    kept: Kept,
+    approvals: o.ApprovalFolder = None,
+    approver_keys: o.ApproverKey = o.MANY,
+    door: Door,
+    rules: Rules,
+    authorize: o.AuthorizeWord = None,
+) -> Code:
+    """Serve plans to an MCP client.
 
-def serve(screen: Screen, setting: Setting, door: Door) -> Code:
-    """Serve until the client hangs up, or whoever started it ends it; what runs then is paused."""
+    It checks, reviews and, with a journal, runs plans; what needs an approval runs only when a person gave one here.
+    """
     sdk()
-    for word, value in (("--token", door.token), ("--allow-host", door.names)):
-        if value and door.http is None:
-            raise BadInput(f"{word} is for a server over HTTP; give --http HOST:PORT, too")
-    address = read_address(door.http) if door.http is not None else None
+    setting = Setting(tools, rules, minds, kept, authorize, tuple(approver_keys))
+    address = read_address(door.http) if door.held().http is not None else None
     token = door.read_token()
-    with opened(setting.journal, key=setting.journal_key) as journal:
+    with Opened(kept.journal, key=kept.journal_key) as journal:
         engine = Engine(**setting.loaded(), journal=journal)
-        server = mcp_server(engine, approvals=door.folder(setting), command=partial(_spelled, setting))
+        command = partial(_spelled, setting)
+        server = mcp_server(engine, approvals=_folder(approvals, kept.journal), command=command)
 
         def tell(url: str) -> None:
             screen.document({"url": url})
@@ -79,6 +95,13 @@ def serve(screen: Screen, setting: Setting, door: Door) -> Code:
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise Interrupted("the server has ended; what ran has paused") from None
     return Code.DONE
+
+
+def _folder(said: str | None, journal: str | None) -> Path | None:
+    """Where people put approvals: what was said, else beside the journal."""
+    beside = f"{journal}-approvals" if journal is not None else None
+    folder = said or beside
+    return Path(folder).absolute() if folder is not None else None
 
 
 def _spelled(setting: Setting, name: str, *words: str) -> str:
