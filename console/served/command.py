@@ -35,12 +35,14 @@ class Door:
     token: o.TokenFile = None
     names: o.AllowHost = field(default_factory=list)
 
-    def held(self) -> Door:
-        """Itself, once its words make sense. Raises `BadInput`."""
+    def address(self) -> tuple[str, int] | None:
+        """Where it listens; None where the client speaks over stdio. Raises `BadInput`."""
+        if self.http is not None:
+            return read_address(self.http)
         for word, value in (("--token", self.token), ("--allow-host", self.names)):
-            if value and self.http is None:
+            if value:
                 raise BadInput(f"{word} is for a server over HTTP; give --http HOST:PORT, too")
-        return self
+        return None
 
     def read_token(self) -> str:
         """The token in the file. Raises `BadInput` where it is none that could be kept secret."""
@@ -72,7 +74,7 @@ def serve(
     """
     sdk()
     setting = Setting(tools, rules, minds, kept, authorize, tuple(approver_keys))
-    address = read_address(door.http) if door.held().http is not None else None
+    address = door.address()
     token = door.read_token()
     with Opened(kept.journal, key=kept.journal_key) as journal:
         engine = Engine(**setting.loaded(), journal=journal)
