@@ -55,7 +55,7 @@ class ToolFinding(NamedTuple):
     tool: str
     """As the server calls it."""
     code: str
-    """invalid_schema, invalid_name, duplicate_name, renamed, tightened, not_pinned, contract_changed"""
+    """invalid_schema, invalid_name, duplicate_name, task_only, renamed, tightened, not_pinned, contract_changed"""
     message: str
     loaded: bool = False
 
@@ -133,6 +133,11 @@ def _declared(
         findings.append(
             ToolFinding(shorten(name, 80), "invalid_schema", "it declares no inputSchema that is an object")
         )
+        return None
+    execution = document.get("execution")
+    if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
+        message = "it runs only as a task of the protocol, which is asked about later; it cannot be called as a tool"
+        findings.append(ToolFinding(shorten(name, 80), "task_only", message))
         return None
     ours = said.prefix + _UNFIT.sub("_", name)
     try:
