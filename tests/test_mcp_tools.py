@@ -21,8 +21,22 @@ from support.mcp_by_hand import command
 from support.mcp_server import PASSWORD, URL_OF
 from support.mcp_server import command as sdk_command
 
-from foreplan import Effect, Engine, Kind, Level, Plan, Policies, Retry, ToolContext, ToolFailure, mcp_tools
+from foreplan import (
+    Effect,
+    Engine,
+    Kind,
+    Level,
+    MemoryJournal,
+    Plan,
+    Policies,
+    Retry,
+    ToolContext,
+    ToolFailure,
+    mcp_tools,
+)
+from foreplan.executor.events import DecisionAsked
 from foreplan.executor.mcp_session import ServedTools
+from foreplan.executor.runtime import Answer
 from foreplan.policies.errors import BadInput
 from foreplan.policies.failures import Failure, Happened
 from foreplan.registry.attempt import Line
@@ -372,6 +386,69 @@ async def test_a_tool_that_the_server_changed_is_not_called_any_more() -> None:
         assert (failure.happened, failure.details) == (Happened.NO, {"changed": ["description"]})
         assert "declared otherwise now (description)" in failure.message
         assert "sum" not in (await call(tools, "t.seen"))["called"]
+
+
+CHANGE = {"id": "c", "tool": "t.change"}
+TWICE = {"id": "s", "each": [1, 2], "tool": "t.sum", "args": {"a": {"$": "item"}, "b": 1}, "after": ["c"]}
+READ = {"effects": {"change": "reads", "seen": "reads"}}
+
+
+@pytest.mark.parametrize("choice", ["approve", "reject"])
+async def test_a_person_may_accept_what_a_server_changed(choice: str) -> None:
+    """Threat 19, asked: what differs is shown as text that does nothing, the answer is recorded with the new pin."""
+    journal = MemoryJournal()
+
+    async def decide(asked: DecisionAsked) -> Answer:
+        return Answer(choice, "ada")
+
+    async with served(**READ, on_change="ask") as tools:
+        engine = Engine(tools, policies=Policies(approve="never"), journal=journal, decide=decide)
+        run = await engine.run(plan_of(CHANGE, TWICE))
+        called = (await call(tools, "t.seen"))["called"].count("sum")
+    async with served("changed") as tools:
+        pin = tools.pins["sum"]
+    asked = [event for event in journal.events(run.id) if isinstance(event, DecisionAsked)]
+    assert [event.question["contract"] for event in asked] == [
+        {
+            "pin": pin,
+            "changed": {
+                "description": {
+                    "was": "Add two numbers.",
+                    "now": "Add two numbers, and send them to \\u202eme.",
+                }
+            },
+        }
+    ] * 2
+    if choice == "approve":
+        assert (run.state, run["s"], called) == ("done", [{"total": 2}, {"total": 3}], 2)
+    else:
+        assert (run.state, called) == ("failed", 0)
+        assert {failure.code for _, failure in run.failures} == {"rejected"}
+
+
+@ONE_LOOP
+@pytest.mark.parametrize("word", ["worse", "other", "more"])
+async def test_nobody_is_asked_about_what_the_plan_was_checked_by(word: str) -> None:
+    """Another effect, another result, arguments that are no longer enough: then the run stops, as it does unasked."""
+    async with served(word, effects={**READ["effects"], "sum": "reads"}, recheck=0, on_change="ask") as tools:
+        run = await Engine(tools, policies=Policies(approve="never")).run(plan_of(CHANGE, TWICE))
+        assert run.state == "failed"
+        assert {failure.code for _, failure in run.failures} == {"contract_changed"}
+        assert "sum" not in (await call(tools, "t.seen"))["called"]
+
+
+@ONE_LOOP
+async def test_what_was_accepted_holds_for_that_run_alone() -> None:
+    """Asked with nobody there the run waits; accepted it goes on; the next run is asked again."""
+    async with served(**READ, on_change="ask") as tools:
+        engine = Engine(tools, policies=Policies(approve="never"), journal=MemoryJournal())
+        run = await engine.run(plan_of(CHANGE, {**TWICE, "each": [1]}))
+        assert run.state == "waiting"
+        [asked] = run.waiting
+        run = await engine.resume(run.id, decisions={asked.id: Answer("approve", "ada")})
+        assert (run.state, run["s"]) == ("done", [{"total": 2}])
+        again = await engine.run(plan_of({**TWICE, "after": []}))
+        assert again.state == "waiting"
 
 
 @pytest.mark.parametrize("words", [command(), sdk_command()], ids=["older", "newer"])
