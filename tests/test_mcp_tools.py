@@ -419,6 +419,7 @@ async def test_a_person_may_accept_what_a_server_changed(choice: str) -> None:
             },
         }
     ] * 2
+    assert engine.replay(run.id).identical
     if choice == "approve":
         assert (run.state, run["s"], called) == ("done", [{"total": 2}, {"total": 3}], 2)
     else:
