@@ -323,10 +323,10 @@ async def through_a_line(url: str) -> AsyncIterator[tuple[str, anyio.CancelScope
                 await listening.serve(connected)
 
     listening = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    host, here = listening.extra(anyio.abc.SocketAttribute.local_address)[:2]
+    here = listening.extra(anyio.abc.SocketAttribute.local_port)
     async with anyio.create_task_group() as group:
         group.start_soon(line, listening, scope := anyio.CancelScope())
-        yield f"http://{host}:{here}/mcp", scope
+        yield f"http://127.0.0.1:{here}/mcp", scope
         scope.cancel()
 
 
