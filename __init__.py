@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .executor.journal.journal import MemoryJournal
     from .executor.journal.sqlite_journal import SqliteJournal
     from .executor.mcp_session import mcp_tools
+    from .executor.openapi_import import openapi_tools
     from .executor.run import Run
     from .executor.session import Session
     from .executor.telemetry import Telemetry
@@ -130,6 +131,7 @@ __all__ = [
     "extract_with",
     "guarded_client",
     "mcp_tools",
+    "openapi_tools",
     "review",
     "tool",
 ]
@@ -140,6 +142,7 @@ _HOMES = {
     "executor.hands.hooks": ("Keep",),
     "executor.journal.journal": ("MemoryJournal",),
     "executor.mcp_session": ("mcp_tools",),
+    "executor.openapi_import": ("openapi_tools",),
     "executor.run": ("Run",),
     "executor.session": ("Session",),
     "executor.journal.sqlite_journal": ("SqliteJournal",),

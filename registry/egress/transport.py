@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,8 +45,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self, egress: Egress, *, resolve: Resolve | None = None, verify: ssl.SSLContext | None = None
     ) -> None:
         self._egress = egress
+        self.verify = verify or httpx2.create_ssl_context(trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=verify or httpx2.create_ssl_context(trust_env=False),
+            ssl_context=self.verify,
             max_connections=100,
             max_keepalive_connections=20,
             keepalive_expiry=15.0,
@@ -65,6 +66,22 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 request = onward
         raise _not_followed(f"more than {self._egress.redirects} redirects, one after the other")
+
+    async def ask(
+        self, method: str, url: str, headers: Sequence[tuple[str, str]], content: bytes = b""
+    ) -> tuple[int, dict[str, str], bytes]:
+        """One exchange, without a client: status, headers by name in lower case, and the whole body.
+
+        A client would keep cookies, and write URLs into its log with all that they hold.
+        """
+        request = httpx2.Request(method, url, headers=list(headers), content=content or None)
+        response = await self.handle_async_request(request)
+        try:
+            body = await response.aread()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+        return response.status_code, dict(response.headers.items()), body
 
     async def aclose(self) -> None:
         """Close the connections."""
