@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
+    from .registry.sources import tools_of
     from .registry.standins import Found
     from .registry.tools import Tool, ToolContext, tool
     from .registry.vaults import EnvironmentSecrets, KeyringSecrets, MappingSecrets
@@ -134,6 +135,7 @@ __all__ = [
     "openapi_tools",
     "review",
     "tool",
+    "tools_of",
 ]
 
 _HOMES = {
@@ -182,6 +184,7 @@ _HOMES = {
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
+    "registry.sources": ("tools_of",),
     "registry.standins": ("Found",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
     "registry.vaults": ("EnvironmentSecrets", "KeyringSecrets", "MappingSecrets"),
