@@ -192,10 +192,8 @@ class _Way:
         self.shared: Any = None
 
     def transport(self) -> Any:
-        """A guarded transport; reading the trusted certificates takes a while, so that is done once."""
-        made = guarded_transport(self._egress, resolve=self._resolve, verify=self._verify)
-        self._verify = made.verify
-        return made
+        """A way out by the rules."""
+        return guarded_transport(self._egress, resolve=self._resolve, verify=self._verify)
 
     def document(self, url: str, origin: str) -> bytes:
         """The text at a URL. Raises `ToolFailure`."""

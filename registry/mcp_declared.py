@@ -31,7 +31,6 @@ from .values import Json
 
 __all__ = [
     "Said",
-    "ToolFinding",
     "changes",
     "declared_tools",
     "failure_by_code",

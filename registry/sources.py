@@ -20,7 +20,8 @@ from typing import Any
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused
 from ..policies.text import shorten
-from .mcp_declared import Said, ToolFinding
+from .imports import ToolFinding
+from .mcp_declared import Said
 from .options import OPTIONS, check_options, checked_name
 from .registry import Registry
 from .tools import Tool, tool

@@ -14,6 +14,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import anyio
@@ -38,6 +39,12 @@ _SAFE = frozenset(
 _PIECE = 65_536
 
 
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    """The certificate authorities that the system trusts; reading them takes longer than a short call."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Takes requests of an `httpx2.AsyncClient` where the rules let them go."""
 
@@ -45,9 +52,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self, egress: Egress, *, resolve: Resolve | None = None, verify: ssl.SSLContext | None = None
     ) -> None:
         self._egress = egress
-        self.verify = verify or httpx2.create_ssl_context(trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=self.verify,
+            ssl_context=verify or _trusted(),
             max_connections=100,
             max_keepalive_connections=20,
             keepalive_expiry=15.0,

@@ -127,6 +127,8 @@ def declared_tools(
             continue
         tools[made.name], pins[named.key] = made, pin
         findings += noticed
+    if not tools and findings and all(finding.code == "no_server" for finding in findings):
+        raise BadInput(f"{wanted.origin} names no server that can be called; say base_url='https://…'")
     servers.check()
     findings += _without_secret(reader.unmet)
     return list(tools.values()), pins, findings

@@ -188,7 +188,7 @@ class Servers:
     def of(self, item: Document, operation: Document) -> str:
         """The URL before the path of an operation. Raises `Unimportable` for a host nobody has agreed to."""
         own = operation.get("servers") or item.get("servers")
-        main = self.base or self._first(self._listed)
+        main = self.base or self._first(self._listed or ([{"url": "/"}] if self._home else []))
         if not own:
             if main is None:
                 message = "the document names no server for it; say base_url='https://…'"
