@@ -38,7 +38,7 @@ from ..registry.openapi.declared import Call, Called, Wanted, declared_tools
 from ..registry.openapi.links import Links
 from ..registry.openapi.operations import Servers
 from ..registry.openapi.requests import request_of
-from ..registry.registry import Registry
+from ..registry.sources import FoundTools
 from ..registry.tools import Tool, ToolContext
 from ..registry.values import Json
 
@@ -49,17 +49,15 @@ DOCUMENT = Caps(bytes=32 * 1024 * 1024, depth=64, nodes=3_000_000, aliases=True)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-class ImportedTools(Registry):
+class ImportedTools(FoundTools):
     """The tools of one document. Inside `async with` their calls share connections; outside each has one of its own."""
 
     def __init__(
         self, tools: Sequence[Tool], pins: Mapping[str, str], findings: Sequence[ToolFinding], way: _Way
     ) -> None:
-        super().__init__(*tools)
+        super().__init__(tools, findings)
         self.pins = dict(pins)
         """What each operation was declared as, by its name in the document, as digests; plain JSON, for `pinned=`."""
-        self.findings = tuple(findings)
-        """What was not loaded, or not as the document or the operator said."""
         self._way = way
 
     async def __aenter__(self) -> ImportedTools:

@@ -107,11 +107,11 @@ def test_a_document_makes_a_tool_stricter_and_never_laxer() -> None:
 def test_what_one_side_sets_is_not_asked_of_the_other() -> None:
     """`readOnly` is not sent, `writeOnly` need not come back, `nullable` may be null, a bound may be open."""
     takes, gives = loaded()["order"].input, loaded()["order"].output
-    order = {"pet": "Ada", "note": None, "secret": "s", "amount": 0.01}
+    order: dict[str, Any] = {"pet": "Ada", "note": None, "secret": "s", "amount": 0.01}
     assert takes.accepts({"body": order})
     assert gives is not None
     assert gives.accepts({"id": 1, "pet": "Ada", "note": None})
-    refused = [{"id": 1}, {"pet": None}, {"amount": 0}, {"other": 1}]
+    refused: list[dict[str, Any]] = [{"id": 1}, {"pet": None}, {"amount": 0}, {"other": 1}]
     assert [takes.accepts({"body": {**order, **each}}) for each in refused] == [False] * 4
     assert not gives.accepts({"pet": "Ada"})
 
@@ -123,7 +123,7 @@ def test_alternatives_may_overlap_where_a_discriminator_chooses(version: str) ->
         "Cat": {"type": "object", "properties": {"kind": {"type": "string"}, "age": {"type": "integer"}}},
         "Dog": {"type": "object", "properties": {"kind": {"type": "string"}, "size": {"type": "integer"}}},
     }
-    either = {"oneOf": [{"$ref": f"#/components/schemas/{kind}"} for kind in kinds]}
+    either: dict[str, Any] = {"oneOf": [{"$ref": f"#/components/schemas/{kind}"} for kind in kinds]}
     for schema, fits in (({**either, "discriminator": {"propertyName": "kind"}}, True), (either, False)):
         body = {"required": True, "content": {"application/json": {"schema": schema}}}
         paths = one({"requestBody": body}, method="post", version=version, components={"schemas": kinds})
@@ -329,7 +329,7 @@ def store() -> Iterator[Service]:
         yield service
 
 
-ARGS = {
+ARGS: dict[str, Any] = {
     "id": "a b;ü",
     "tags": ["x,y", "z&w=1", "é"],
     "csv": [1, 2],
@@ -542,7 +542,7 @@ async def test_secrets_are_given_below_the_recorded_arguments(
 
 def test_the_first_way_in_for_which_there_are_secrets_is_taken() -> None:
     """All that it asks for, or the next; none at all is told once per scheme, not once per operation."""
-    security = [{"head": [], "query": []}, {"bearer": []}]
+    security: list[Any] = [{"head": [], "query": []}, {"bearer": []}]
     whole = one({}, security=security, components={"securitySchemes": SCHEMES})
     assert dict(loaded(whole, secret_refs={"head": "A", "bearer": "B"})["x"].secret_refs) == {"bearer": "B"}
     both = loaded(whole, secret_refs={"head": "A", "query": "B", "bearer": "C"})

@@ -24,7 +24,7 @@ from ..options import check_options, checked_name
 from ..tools import Tool, ToolContext
 from ..values import Json
 from .links import Links, Unimportable
-from .operations import Named, Operation, Reader, Servers, named_operations, origin_of
+from .operations import Body, Named, Operation, Parameter, Reader, Servers, named_operations, origin_of
 
 __all__ = ["Called", "Wanted", "declared_tools"]
 
@@ -235,7 +235,8 @@ def _takes(operation: Operation) -> tuple[dict[str, Json], dict[str, str]]:
     """The schema of the arguments, and which of them are secrets."""
     properties: dict[str, Json] = {}
     required: list[str] = []
-    for each in (*operation.parameters, *([operation.body] if operation.body else [])):
+    given: list[Parameter | Body] = [*operation.parameters, *([operation.body] if operation.body else [])]
+    for each in given:
         properties[each.argument] = _described(each.schema, each.description)
         if each.required:
             required.append(each.argument)

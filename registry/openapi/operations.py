@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -138,12 +139,11 @@ def named_operations(links: Links) -> tuple[list[Named], list[tuple[str, Unimpor
                 message = "it is no object"
                 wrong.append((f"{method.upper()} {path}", Unimportable("invalid_document", message)))
     ids = [said(operation, "operationId") for _, _, _, operation in found]
+    counted = Counter(ids)
     named = []
     for (method, path, item, operation), own in zip(found, ids, strict=True):
         route = f"{method} {path}"
-        named.append(
-            Named(own if own and ids.count(own) == 1 else route, route, method, path, item, operation)
-        )
+        named.append(Named(own if own and counted[own] == 1 else route, route, method, path, item, operation))
     return named, wrong
 
 
@@ -412,21 +412,17 @@ class Reader:
             return None
         body = self._links.followed(operation["requestBody"], "the body")
         content = body.get("content")
-        medias = [m for m in content if isinstance(m, str)] if isinstance(content, Mapping) else []
-        ranked = sorted((rank, n) for n, media in enumerate(medias) if (rank := _rank(media)) is not None)
-        if not ranked:
-            if body.get("required") is not True:
-                noticed.append(
-                    ("parameter_left_out", f"its body ({_medias(medias)}) is in no form that is sent")
-                )
-                return None
-            raise Unimportable("unsupported_body", f"its body ({_medias(medias)}) is in no form that is sent")
-        media = medias[ranked[0][1]]
-        described = content[media] if isinstance(content[media], Mapping) else {}
-        form = _FORMS[ranked[0][0]]
+        contents: Document = content if isinstance(content, Mapping) else {}
+        media, form = _sendable(list(map(str, contents)))
+        if not form:
+            message = f"its body ({_medias(contents)}) is in no form that is sent"
+            if body.get("required") is True:
+                raise Unimportable("unsupported_body", message)
+            noticed.append(("parameter_left_out", message))
+            return None
+        described = contents[media] if isinstance(contents[media], Mapping) else {}
         translated, more = self._sent.alone(described.get("schema", {}), "the body")
         definitions.update(more)
-        encodings = described.get("encoding")
         translated, binary = _with_bytes(translated, form, definitions)
         return Body(
             _argument("body", "body", taken),
@@ -434,9 +430,7 @@ class Reader:
             form,
             body.get("required") is True,
             translated,
-            {k: v for k, v in encodings.items() if isinstance(v, Mapping)}
-            if isinstance(encodings, Mapping)
-            else {},
+            _mappings(described.get("encoding")),
             binary,
             said(body, "description"),
         )
@@ -531,10 +525,10 @@ class Reader:
                 return Credential(name, kind)
             case (("oauth2" | "openIdConnect"), _):
                 return Credential(name, "bearer")
-        kind = f"{said(scheme, 'type')} {said(scheme, 'scheme')}".strip()
+        other = f"{said(scheme, 'type')} {said(scheme, 'scheme')}".strip()
         raise Unimportable(
             "unsupported_security",
-            f"the security scheme {shorten(name, 60)!r} is of the kind {shorten(kind, 40)!r}, which is not spoken here",
+            f"the security scheme {shorten(name, 60)!r} is of the kind {shorten(other, 40)!r}, which is not spoken here",
         )
 
 
@@ -552,10 +546,10 @@ def _leave_out(name: str, why: str, parameter: Document, noticed: list[tuple[str
 def _argument(name: str, place: str, taken: set[str]) -> str:
     """The name of an argument: that of the parameter, as far as models can write it, and another one for each."""
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name).strip("_")[:64] or place
-    for candidate in (plain, f"{plain[:57]}_{place}", *(f"{plain[:57]}_{n}" for n in range(2, 1000))):
-        if candidate not in taken:
-            return candidate
-    raise Unimportable("invalid_document", "it has too many parameters of one name")
+    if plain not in taken:
+        return plain
+    endings = (place, *range(2, len(taken) + 3))
+    return next(name for ending in endings if (name := f"{plain[:57]}_{ending}") not in taken)
 
 
 # --- Media types.
@@ -603,8 +597,19 @@ def _rank(media: str) -> int | None:
     return None
 
 
-def _medias(medias: list[str]) -> str:
-    return shorten(", ".join(medias), 80) or "without a media type"
+def _sendable(medias: list[str]) -> tuple[str, str]:
+    """Of several media types the one that is sent, and its form; empty where there is none."""
+    ranked = sorted((rank, n) for n, media in enumerate(medias) if (rank := _rank(media)) is not None)
+    return (medias[ranked[0][1]], _FORMS[ranked[0][0]]) if ranked else ("", "")
+
+
+def _medias(medias: Iterable[object]) -> str:
+    return shorten(", ".join(map(str, medias)), 80) or "without a media type"
+
+
+def _mappings(value: object) -> dict[str, Document]:
+    named = value if isinstance(value, Mapping) else {}
+    return {str(name): part for name, part in named.items() if isinstance(part, Mapping)}
 
 
 def _with_bytes(schema: Json, form: str, definitions: dict[str, Json]) -> tuple[Json, tuple[str, ...]]:

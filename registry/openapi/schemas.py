@@ -24,21 +24,23 @@ _DEEPEST = 40
 _MOST_PARTS = 20_000
 """Schema objects in one schema with all that it refers to."""
 
-_PLAIN = (
-    "type",
-    "enum",
-    "const",
-    "format",
-    "pattern",
-    "required",
-    "uniqueItems",
-    "multipleOf",
-    "minimum",
-    "maximum",
+_PLAIN: tuple[str, ...] = (
+    *("type", "enum", "const", "format", "pattern", "required", "uniqueItems", "multipleOf", "default"),
+    *(
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+    ),
 )
-_PLAIN += ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "default")
-_PLAIN_31 = ("exclusiveMinimum", "exclusiveMaximum", "dependentRequired", "minContains", "maxContains")
-_PLAIN_31 += ("contentEncoding", "contentMediaType")
+_PLAIN_31: tuple[str, ...] = (
+    *("exclusiveMinimum", "exclusiveMaximum", "dependentRequired", "minContains", "maxContains"),
+    *("contentEncoding", "contentMediaType"),
+)
 _ONE = ("items", "additionalProperties", "not")
 _ONE_31 = ("contains", "propertyNames", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties")
 _LIST, _LIST_31 = ("allOf", "anyOf", "oneOf"), ("prefixItems",)
@@ -53,6 +55,7 @@ class Schemas:
         self._sending = sending
         self._new = links.version >= (3, 1)
         self._names: dict[str, str] = {}
+        self._taken: set[str] = set()
         self._known: dict[str, tuple[Json, list[str], int]] = {}
         """By place: the translated schema, the places that it refers to, and of how many parts it is."""
         self._places: list[str] = []
@@ -106,10 +109,14 @@ class Schemas:
 
     def _reference(self, reference: object, where: str) -> str:
         place = self._links.place(reference, where)
+        if not place:
+            raise Unimportable(
+                "invalid_ref", f"$ref of {where} leads to the whole document, which is no schema"
+            )
         if place not in self._names:
             name = re.sub(r"[^A-Za-z0-9_.-]", "_", place.rpartition("/")[2]) or "root"
-            taken = self._names.values()
-            self._names[place] = name if name not in taken else f"{name}.{len(self._names)}"
+            self._names[place] = name if name not in self._taken else f"{name}.{len(self._names)}"
+            self._taken.add(self._names[place])
         self._places.append(place)
         return f"#/$defs/{self._names[place]}"
 
@@ -196,5 +203,7 @@ def _nullable(out: dict[str, Json]) -> dict[str, Json]:
     if isinstance(out.get("type"), str):
         out["type"] = [out["type"], "null"] if out["type"] != "null" else "null"
         return out
-    words = {name: out.pop(name) for name in ("title", "description", "default") if name in out}
+    words: dict[str, Json] = {
+        name: out.pop(name) for name in ("title", "description", "default") if name in out
+    }
     return {"anyOf": [out, {"type": "null"}], **words} if out and "type" not in out else {**out, **words}

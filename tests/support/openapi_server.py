@@ -65,7 +65,8 @@ def validating(document: Mapping[str, Any], answer: Answer = _fine) -> Iterator[
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = judge.unmarshal_request(WerkzeugOpenAPIRequest(request))
-        reasons = [f"{error} {error.__cause__ or ''}".strip() for error in found.errors]
+            errors = list(judge.iter_request_errors(WerkzeugOpenAPIRequest(request)))
+        reasons = [f"{error} {error.__cause__ or ''}".strip() for error in errors]
         told = {
             "errors": reasons,
             "method": request.method,
