@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .executor.agent import create_agent
+    from .executor.batches.sources import FileRows
+    from .executor.batches.sqlite_rows import SqliteRows
     from .executor.engine import Engine
     from .executor.hands.hooks import Keep
     from .executor.journal.journal import MemoryJournal
@@ -77,6 +79,7 @@ __all__ = [
     "EnvironmentSecrets",
     "Failure",
     "Fallback",
+    "FileRows",
     "ForeplanError",
     "Found",
     "FunctionPlanner",
@@ -112,6 +115,7 @@ __all__ = [
     "Secret",
     "Session",
     "SqliteJournal",
+    "SqliteRows",
     "StaticPlanner",
     "Step",
     "SystemMessage",
@@ -140,6 +144,8 @@ __all__ = [
 
 _HOMES = {
     "executor.agent": ("create_agent",),
+    "executor.batches.sources": ("FileRows",),
+    "executor.batches.sqlite_rows": ("SqliteRows",),
     "executor.engine": ("Engine",),
     "executor.hands.hooks": ("Keep",),
     "executor.journal.journal": ("MemoryJournal",),
