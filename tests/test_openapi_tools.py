@@ -206,6 +206,14 @@ def test_an_answer_that_cannot_be_described_is_no_reason_to_leave_a_tool_out() -
     assert (tools["x"].output, found(tools)) == (None, [("x", "no_output_schema", True)])
 
 
+@pytest.mark.parametrize(("status", "fits"), [("200", None), ("204", [None])])
+def test_an_answer_of_which_nothing_is_said_may_be_anything(status: str, fits: list[None] | None) -> None:
+    """Only 204 promises that nothing comes; services answer 200 and 201 with something all the same."""
+    output = loaded(one({"responses": {status: {"description": "fine"}}}))["x"].output
+    answers: list[Any] = [None, {}, "x"]
+    assert (None if output is None else list(filter(output.accepts, answers))) == fits
+
+
 def test_names_are_made_safe_and_each_is_another() -> None:
     """By operationId, by method and path where there is none; what is long or taken gets a digest."""
     paths = {

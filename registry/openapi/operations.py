@@ -443,14 +443,14 @@ class Reader:
         schemas: list[Json] = []
         definitions: dict[str, Json] = {}
         try:
-            answers = self._good(named.operation)
-            for answer in answers:
+            for status, answer in self._good(named.operation):
                 content = answer.get("content")
                 medias = content if isinstance(content, Mapping) else {}
                 accepts.update(
                     (media, None) for media in medias if isinstance(media, str) and _TOKEN.match(media)
                 )
-                for schema in self._results(medias, named.method, definitions):
+                empty = named.method == "HEAD" or status in ("204", "205")
+                for schema in [{"type": "null"}] if empty else self._results(medias, definitions):
                     if schema not in schemas:
                         schemas.append(schema)
         except Unimportable as problem:
@@ -461,23 +461,24 @@ class Reader:
         one = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         return tuple(accepts), {**one, "$defs": definitions} if definitions else one
 
-    def _good(self, operation: Document) -> list[Document]:
+    def _good(self, operation: Document) -> list[tuple[str, Document]]:
         answers = operation.get("responses")
         if not isinstance(answers, Mapping):
             return []
         good = [
-            status
-            for status in answers
-            if str(status).upper() == "2XX" or re.fullmatch("2[0-9]{2}", str(status))
+            each for each in map(str, answers) if each.upper() == "2XX" or re.fullmatch("2[0-9]{2}", each)
         ]
+        listed = {str(status): answer for status, answer in answers.items()}
         return [
-            self._links.followed(answers[s], f"the answer {s}") for s in good or ["default"] if s in answers
+            (status, self._links.followed(listed[status], f"the answer {status}"))
+            for status in good or ["default"]
+            if status in listed
         ]
 
-    def _results(self, medias: Document, method: str, definitions: dict[str, Json]) -> Iterator[Json]:
-        if not medias or method == "HEAD":
-            yield {"type": "null"}
-            return
+    def _results(self, medias: Document, definitions: dict[str, Json]) -> Iterator[Json]:
+        """What answers of these media types become; where none is said, services answer with something all the same."""
+        if not medias:
+            yield True
         for media, described in medias.items():
             if not is_json(str(media)):
                 yield {"type": "string"} if is_text(str(media)) else True

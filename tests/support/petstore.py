@@ -67,6 +67,7 @@ _FORM = {
     "required": ["n"],
     "properties": {"n": {"type": "integer"}, "names": _TEXTS, "text": {"type": "string"}},
 }
+_SPREAD = {"names": {"style": "form", "explode": True}}
 _FILE = {
     "type": "object",
     "required": ["data"],
@@ -93,7 +94,9 @@ STORE = document(
         "/forms": {
             "post": {
                 "operationId": "form",
-                "requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": _FORM}}},
+                "requestBody": {
+                    "content": {"application/x-www-form-urlencoded": {"schema": _FORM, "encoding": _SPREAD}}
+                },
                 "responses": _gives({}),
             }
         },
