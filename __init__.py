@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .executor.agent import create_agent
+    from .executor.batches.batch import Batch
+    from .executor.batches.rows import RowResult
     from .executor.batches.sources import FileRows
     from .executor.batches.sqlite_rows import SqliteRows
     from .executor.engine import Engine
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from .executor.run import Run
     from .executor.session import Session
     from .executor.telemetry import Telemetry
-    from .planner.approvals import Approval
+    from .planner.approvals import Approval, RowLimit
     from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from .planner.models.budgeted import Budgeted
     from .planner.models.extract import extract_with
     from .planner.models.fallback import Fallback
+    from .planner.models.local_model import LocalModel
     from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
     from .planner.models.openai_model import OpenAIModel
     from .planner.models.priced import Priced
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from .planner.react import React
     from .planner.reviewing import diff, review
     from .planner.subplans import as_tool
+    from .policies.batches import BatchRules
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
@@ -66,6 +70,8 @@ __all__ = [
     "AIMessage",
     "AnthropicModel",
     "Approval",
+    "Batch",
+    "BatchRules",
     "Breaker",
     "Budget",
     "Budgeted",
@@ -91,6 +97,7 @@ __all__ = [
     "Kind",
     "Level",
     "Limits",
+    "LocalModel",
     "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
@@ -110,6 +117,8 @@ __all__ = [
     "Retry",
     "Retrying",
     "Roles",
+    "RowLimit",
+    "RowResult",
     "Run",
     "ScriptedModel",
     "Secret",
@@ -144,6 +153,8 @@ __all__ = [
 
 _HOMES = {
     "executor.agent": ("create_agent",),
+    "executor.batches.batch": ("Batch",),
+    "executor.batches.rows": ("RowResult",),
     "executor.batches.sources": ("FileRows",),
     "executor.batches.sqlite_rows": ("SqliteRows",),
     "executor.engine": ("Engine",),
@@ -155,7 +166,7 @@ _HOMES = {
     "executor.session": ("Session",),
     "executor.journal.sqlite_journal": ("SqliteJournal",),
     "executor.telemetry": ("Telemetry",),
-    "planner.approvals": ("Approval",),
+    "planner.approvals": ("Approval", "RowLimit"),
     "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
@@ -163,6 +174,7 @@ _HOMES = {
     "planner.models.budgeted": ("Budgeted",),
     "planner.models.extract": ("extract_with",),
     "planner.models.fallback": ("Fallback",),
+    "planner.models.local_model": ("LocalModel",),
     "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
     "planner.models.openai_model": ("OpenAIModel",),
     "planner.models.priced": ("Priced",),
@@ -180,6 +192,7 @@ _HOMES = {
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
     "policies.permissions": ("Level", "Principal", "Roles"),
+    "policies.batches": ("BatchRules",),
     "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
     "policies.secrets": ("Secret",),

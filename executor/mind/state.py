@@ -24,6 +24,7 @@ from ...registry.registry import Registry
 from ...registry.tools import Tool
 from ..events import CallSettled, DecisionAsked, DecisionMade, Event, Outcome, Path, RunClosed, path_text
 from .program import Block, Code, Program
+from .rows import Common
 
 __all__ = [
     "REACT",
@@ -479,9 +480,14 @@ class Held(NamedTuple):
 class State:
     """Everything `advance` knows. Made with what the host supplies; the rest comes from events."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, common: Common | None = None) -> None:
         self.registry = registry
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in registry}
+        self.tools: Mapping[str, Tool] = (
+            {tool.name: tool for tool in registry} if common is None else common.tools
+        )
+        self.common = common
+        """Of a row of a batch: what it has in common with the others."""
+        self.ordinal = 0
         self.seq = 0
         self.at = 0.0
         # what the run was opened with
