@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn, final
 from urllib.parse import unquote
 
 from .errors import SecretRefused
+from .text import with_article
 
 __all__ = ["SHORTEST", "Scrubber", "Secret"]
 
@@ -47,7 +48,9 @@ class Secret:
 
     def __init__(self, value: str, name: str = "") -> None:
         if not isinstance(value, str):
-            raise SecretRefused(f"a secret is a text, not a {type(value).__name__}; decode it first")
+            raise SecretRefused(
+                f"a secret is a text, not {with_article(type(value).__name__)}; decode it first"
+            )
         if len(value.strip()) < SHORTEST:
             raise SecretRefused(
                 f"a secret must have at least {SHORTEST} characters: a shorter one would be found in texts where it "
