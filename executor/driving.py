@@ -60,6 +60,8 @@ class Driving(Planning):
     _live: dict[str, Runtime]
     _passed: tuple[Plan, tuple[Tool, ...]] | None
     _ruled: bool
+    _kept: bool
+    _given: set[str]
 
     @abstractmethod
     async def _perform_child(self, call: Call, state: State) -> Result:
@@ -109,6 +111,11 @@ class Driving(Planning):
         )
         if found:
             raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
+        if not self._kept and approval.id not in self._given:
+            raise BadInput(
+                "an approval is for one run, and only a journal remembers that it was used: "
+                "this engine did not give it, so it needs Engine(..., journal='runs.db')"
+            )
 
     def _opening(
         self,

@@ -148,6 +148,9 @@ class Engine(Driving):
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
         self.journal = journal_of(journal)
+        self._kept = journal is not None
+        self._given: set[str] = set()
+        """The ids of the approvals that were given here."""
         self._approvers = verifiers_of(approvers)
         expect(bool, approver_differs, "approver_differs")
         self._approver_differs = approver_differs
@@ -270,6 +273,7 @@ class Engine(Driving):
             expires_at=None if expires_in is None else now + expires_in,
             now=now,
         )
+        self._given.add(approval.id)
         return approval if signer is None else sign(approval, signer)
 
     # ------------------------------------------------------------------------------------------ running
@@ -284,6 +288,9 @@ class Engine(Driving):
         deadline: float | None = None,
     ) -> Run:
         """Run a plan to its end, or to where only people can go on.
+
+        An `approval` is used up in the engine's journal. An engine without one takes only approvals that it gave itself: any
+        other could be used again by the next engine.
 
         `deadline` is in how many seconds it is wanted to end, waits for people included: an objective, which is measured
         and told and stops nothing (`Policies(budget=Budget(seconds=...))` does).
