@@ -47,9 +47,12 @@ if TYPE_CHECKING:
     from .policies.secrets import Secret
     from .policies.signing import Ed25519Signer, Ed25519Verifier, HmacSigner
     from .registry.code_tools import code_tool
+    from .registry.egress.client import guarded_client
+    from .registry.egress.rules import Egress
     from .registry.people import ask
     from .registry.registry import Registry
     from .registry.search import EmbeddingSearch, HybridSearch, WordSearch
+    from .registry.sources import tools_of
     from .registry.standins import Found
     from .registry.tools import Tool, ToolContext, tool
     from .registry.vaults import EnvironmentSecrets, KeyringSecrets, MappingSecrets
@@ -67,6 +70,7 @@ __all__ = [
     "Ed25519Signer",
     "Ed25519Verifier",
     "Effect",
+    "Egress",
     "EmbeddingSearch",
     "Engine",
     "EnvironmentSecrets",
@@ -125,9 +129,11 @@ __all__ = [
     "create_agent",
     "diff",
     "extract_with",
+    "guarded_client",
     "mcp_tools",
     "review",
     "tool",
+    "tools_of",
 ]
 
 _HOMES = {
@@ -170,9 +176,12 @@ _HOMES = {
     "policies.secrets": ("Secret",),
     "policies.signing": ("Ed25519Signer", "Ed25519Verifier", "HmacSigner"),
     "registry.code_tools": ("code_tool",),
+    "registry.egress.client": ("guarded_client",),
+    "registry.egress.rules": ("Egress",),
     "registry.people": ("ask",),
     "registry.registry": ("Registry",),
     "registry.search": ("EmbeddingSearch", "HybridSearch", "WordSearch"),
+    "registry.sources": ("tools_of",),
     "registry.standins": ("Found",),
     "registry.tools": ("Tool", "ToolContext", "tool"),
     "registry.vaults": ("EnvironmentSecrets", "KeyringSecrets", "MappingSecrets"),

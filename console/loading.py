@@ -25,6 +25,7 @@ from ..planner.react import React
 from ..policies.errors import BadInput, ForeplanError
 from ..policies.text import did_you_mean, nearest
 from ..registry.registry import Registry
+from ..registry.sources import tools_of
 from ..registry.tools import Tool
 from .lines import plain
 
@@ -45,7 +46,12 @@ def importable_here() -> Iterator[None]:
 
 
 def load_registry(spec: str) -> Registry:
-    """The tools that `spec` names: a Registry, a Tool, tools in a list, or a function that gives one of these."""
+    """The tools that `spec` names: a Registry, a Tool, tools in a list, or a function that gives one of these.
+
+    `module:*` makes tools of the module's own functions; each acts, for nobody has said what it does.
+    """
+    if spec.endswith(":*"):
+        return _guarded(lambda: tools_of(_module(spec[:-2])), f"{plain(spec[:-2], 100)} has no tools")
     where, name, value = _load(spec, "registry", Registry)
     return _registry(_made(value, where, name, (Registry, Tool)), where, name)
 
@@ -166,7 +172,12 @@ def _instead(module: ModuleType, name: str, kind: type | None) -> str:
     right = [n for n in public if kind is not None and isinstance(vars(module)[n], kind)]
     if near := did_you_mean(name, public):
         return near
-    return f"; it has {', '.join(map(repr, right))}" if right else ""
+    if right:
+        return f"; it has {', '.join(map(repr, right))}"
+    own = [n for n in public if inspect.isfunction(vars(module)[n])]
+    return (
+        "; with :* in its place tools are made of the module's functions" if kind is Registry and own else ""
+    )
 
 
 def _module(where: str) -> ModuleType:

@@ -21,6 +21,7 @@ from ..planner.reviewing import diff as differences
 from ..policies.errors import BadInput
 from ..policies.policies import Policies
 from ..registry.registry import Registry
+from ..registry.sources import FoundTools
 from ..registry.tools import Tool
 from . import options as o
 from . import render, telling
@@ -165,9 +166,13 @@ def tools(
         return _search(screen, tools, name or "", words, k)
     registry, rules = load_registry(tools), read_policies(policies) or Policies()
     listed = [registry[name]] if name is not None else list(registry)
-    screen.document({"tools": [_whole(tool, rules) for tool in listed]})
+    left_out = registry.findings if isinstance(registry, FoundTools) and name is None else ()
+    beside = {"findings": [found._asdict() for found in left_out]} if left_out else {}
+    screen.document({"tools": [_whole(tool, rules) for tool in listed], **beside})
     shown = render.tool_page(listed[0], rules) if name is not None else render.tools(listed)
     screen.show(shown, important=True)
+    if left_out:
+        screen.show(render.left_out(left_out), important=True)
     return Code.DONE
 
 

@@ -168,7 +168,7 @@ Tools = Annotated[
         "-t",
         metavar="MODULE:NAME",
         envvar="FOREPLAN_TOOLS",
-        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute.",
+        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions.",
         show_default=False,
     ),
 ]

@@ -20,6 +20,7 @@ from ..policies.effect import Effect
 from ..policies.permissions import Level
 from ..policies.policies import Policies
 from ..policies.text import count
+from ..registry.mcp_declared import ToolFinding
 from ..registry.tools import Tool
 from .lines import (
     NAME,
@@ -428,6 +429,12 @@ def tools(listed: Iterable[Tool]) -> RenderableType:
         for tool in listed
     ]
     return columns(rows) if rows else Text("there is no tool")
+
+
+def left_out(findings: Iterable[ToolFinding]) -> RenderableType:
+    """What could not be made a tool, and why."""
+    rows = [[line(found.tool, "bold", NAME), line(found.message, limit=300)] for found in findings]
+    return stacked(Text("left out", "dim"), columns(rows))
 
 
 def tool_page(tool: Tool, policies: Policies = _PLAIN) -> RenderableType:

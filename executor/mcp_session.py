@@ -88,6 +88,7 @@ async def mcp_tools(
     inherit: Collection[str] = (),
     cwd: str | None = None,
     headers: Mapping[str, str | Secret] | None = None,
+    auth: Any = None,
     secret_refs: Mapping[str, str] | None = None,
     secrets: Vault | None = None,
     json_text: bool | Collection[str] = True,
@@ -105,7 +106,8 @@ async def mcp_tools(
 
     A server on stdio sees the variables in `environment` and those named by `inherit`, no others. `secret_refs` says
     which variable, or which header, gets which secret of the vault `secrets`; a header may hold it within a text:
-    `headers={"Authorization": "Bearer {secret}"}`.
+    `headers={"Authorization": "Bearer {secret}"}`. `auth` signs in over HTTP: one of the SDK's providers of OAuth, as
+    `mcp.client.auth.OAuthClientProvider`, or any `httpx2.Auth`.
 
     Before a call that acts the declaration is compared with the pinned one; before others where that was over `recheck`
     seconds ago, and after every reconnection. `on_error` is whether a call that the server answers with an error
@@ -124,7 +126,7 @@ async def mcp_tools(
     )
     given = dict((headers if url else environment) or {})
     shown, scrubber = await _revealed(given, secret_refs or {}, secrets or EnvironmentSecrets())
-    door = _Door(stdio, url, shown, inherit, cwd)
+    door = _Door(stdio, url, shown, inherit, cwd, auth, scrubber)
     link = _Link(door, said.origin, scrubber, json_text, Happened(on_error), (recheck, patience, reconnects))
     failed: BaseException | None = None
     async with anyio.create_task_group() as group:
@@ -196,6 +198,8 @@ class _Door:
         shown: Mapping[str, str],
         inherit: Collection[str],
         cwd: str | None,
+        auth: Any,
+        scrubber: Scrubber,
     ) -> None:
         if (stdio is None) == (url is None):
             raise BadInput("an MCP server is reached by one of stdio=[command, …] and url='https://…'")
@@ -207,8 +211,13 @@ class _Door:
             )
         if isinstance(inherit, str):
             raise BadInput(f"inherit is a list of variables: inherit=[{inherit!r}]")
+        if auth is not None and (url is None or not callable(getattr(auth, "async_auth_flow", None))):
+            raise BadInput(
+                "auth signs in at the url of a server: an httpx2.Auth, such as mcp.client.auth.OAuthClientProvider(…)"
+            )
         self.sdk = _sdk()
         self._stdio, self._url, self._shown, self._inherit, self._cwd = stdio, url, shown, inherit, cwd
+        self._auth, self._scrubber = auth, scrubber
 
     def transport(self) -> AbstractAsyncContextManager[Any]:
         return self._web() if self._url is not None else self._process()
@@ -233,17 +242,24 @@ class _Door:
         from mcp.client import streamable_http
 
         sdk: Any = streamable_http
-        web = sdk.create_mcp_http_client(headers=dict(self._shown))
+        web = sdk.create_mcp_http_client(headers=dict(self._shown), auth=self._auth)
         web.timeout = None  # the time limits of the run hold
-        web.event_hooks = {"response": [_note_answer]}
+        web.event_hooks = {"request": [self._note_credential], "response": [self._note_answer]}
         async with web, sdk.streamable_http_client(self._url, http_client=web) as streams:
             yield streams
 
+    async def _note_credential(self, request: Any) -> None:
+        """What `auth` fetched for itself is a secret like those that were handed in."""
+        said = request.headers.get("Authorization", "").split(" ", 1)[-1]
+        if self._auth is not None and said:
+            self._scrubber.add(Secret(said, "token"))
 
-async def _note_answer(response: Any) -> None:
-    noted = _ANSWERED.get()
-    if noted is not None and response.status_code >= 400:
-        noted.append(response)
+    async def _note_answer(self, response: Any) -> None:
+        """Of the server itself, and the last word: signing in asks others, and asks it twice."""
+        noted = _ANSWERED.get()
+        if noted is None or urlsplit(str(response.request.url)).path != urlsplit(str(self._url)).path:
+            return
+        noted[:] = [response] if response.status_code >= 400 else []
 
 
 def _sdk() -> Any:

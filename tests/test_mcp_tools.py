@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
@@ -17,7 +18,7 @@ if importlib.util.find_spec("mcp") is None:
     pytest.skip("the package mcp is not installed", allow_module_level=True)
 
 from support.mcp_by_hand import command
-from support.mcp_server import URL_OF
+from support.mcp_server import PASSWORD, URL_OF
 from support.mcp_server import command as sdk_command
 
 from foreplan import Effect, Engine, Kind, Level, Plan, Policies, Retry, ToolContext, ToolFailure, mcp_tools
@@ -42,6 +43,13 @@ async def served(*words: str, **options: Any) -> AsyncIterator[ServedTools]:
     with anyio.fail_after(60):
         async with mcp_tools(stdio=command(*words), **{"prefix": "t.", "effects": READS, **options}) as found:
             yield found
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[str]:
+    """The address of a server that is started once for these tests."""
+    with over_http() as (url, _):
+        yield url
 
 
 @contextmanager
@@ -181,25 +189,25 @@ async def test_a_server_sees_no_variable_that_was_not_named() -> None:
 # --- Calls.
 
 
-@pytest.mark.parametrize("way", ["stdio", "http"])
-async def test_fifty_calls_run_side_by_side_on_one_session(way: str) -> None:
+FIFTY = {"each": {"$": "range(50)"}, "as": "n", "args": {"a": {"$": "n"}, "b": 1}}
+
+
+async def test_fifty_calls_run_side_by_side_on_one_session() -> None:
     """T4 of the field. One owner task per session: callers come and go, in tasks of their own, and no scope is left in another's."""
-    step = {
-        "id": "sums",
-        "each": {"$": "range(50)"},
-        "as": "n",
-        "tool": "t.total",
-        "args": {"a": {"$": "n"}, "b": 1},
-    }
-    with ExitStack() as stack:
-        options: dict[str, Any] = {"stdio": sdk_command()}
-        if way == "http":
-            url, _ = stack.enter_context(over_http())
-            options = {"url": url, "headers": {"Authorization": f"Bearer {TOKEN}"}}
-        async with mcp_tools(**options, prefix="t.", effect="reads") as tools:
-            run = await Engine(tools).run(plan_of(step))
-            assert run["sums"] == [{"total": n + 1} for n in range(50)]
-            assert (await call(tools, "t.called"))["result"].count("total") == 50
+    async with served() as tools:
+        run = await Engine(tools).run(plan_of({"id": "sums", "tool": "t.sum", **FIFTY}))
+        assert run["sums"] == [{"total": n + 1} for n in range(50)]
+        assert (await call(tools, "t.seen"))["called"].count("sum") == 50
+
+
+async def test_fifty_calls_run_side_by_side_over_http(web: str) -> None:
+    """T4 again: each has a stream of its own, and all have one session."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with mcp_tools(url=web, headers=headers, prefix="t.", effect="reads") as tools:
+        before = (await call(tools, "t.called"))["result"].count("total")
+        run = await Engine(tools).run(plan_of({"id": "sums", "tool": "t.total", **FIFTY}))
+        assert run["sums"] == [{"total": n + 1} for n in range(50)]
+        assert (await call(tools, "t.called"))["result"].count("total") == before + 50
 
 
 async def test_a_call_that_is_given_up_is_cancelled_at_the_server_and_nothing_else_is() -> None:
@@ -285,6 +293,68 @@ async def test_over_http_the_status_decides_and_retry_after_is_heard() -> None:
             process.wait()
             failure = await refused(tools, "total", a=1, b=1)
             assert failure.kind is Kind.NETWORK
+
+
+class Kept:
+    """What a provider of OAuth keeps from one sign-in to the next."""
+
+    def __init__(self) -> None:
+        self.tokens: Any = None
+
+    async def get_tokens(self) -> Any:
+        return self.tokens
+
+    async def set_tokens(self, tokens: Any) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> None:
+        return None
+
+
+def signed_in(url: str, kept: Kept, password: str = PASSWORD) -> Any:
+    """A provider of the SDK's that knows a name and a password."""
+    from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+
+    name, _, secret = password.partition(":")
+    base = url.removesuffix("/mcp")
+    return ClientCredentialsOAuthProvider(url, kept, client_id=name, client_secret=secret, issuer=base)  # type: ignore[arg-type]
+
+
+async def test_a_server_that_wants_oauth_is_signed_in_to(web: str) -> None:
+    """`auth=` is the SDK's provider; the token that it fetched is a secret like any other."""
+    kept = Kept()
+    async with mcp_tools(url=web, auth=signed_in(web, kept), effect="reads") as tools:
+        assert await call(tools, "total", a=1, b=2) == {"total": 3}
+        assert (await call(tools, "heard"))["result"] == "let in by Bearer [secret token]"
+    assert kept.tokens.access_token == TOKEN
+
+
+@ONE_LOOP
+async def test_who_cannot_sign_in_is_told_so(web: str) -> None:
+    """A permission, with what the authorization server said; and `auth` that is none is refused at once."""
+    with pytest.raises(ToolFailure, match="invalid_client") as raised:
+        async with mcp_tools(url=web, auth=signed_in(web, Kept(), "tester:wrong")):
+            pass
+    assert (raised.value.kind, raised.value.happened) == (Kind.PERMISSION, Happened.NO)
+    with pytest.raises(BadInput, match=r"an httpx2\.Auth"):
+        async with mcp_tools(url=web, auth=("tester", "wrong")):
+            pass
+
+
+@ONE_LOOP
+async def test_a_server_cannot_send_a_client_elsewhere(web: str) -> None:
+    """Threat 13: a redirect to another origin is not followed, so nothing that was meant for the server gets there."""
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        host, port = elsewhere.getsockname()
+        for target in (f"http://{host}:{port}/mcp", f"http://2130706433:{port}/mcp"):
+            moved = web.removesuffix("/mcp") + f"/moved/{target}"
+            with pytest.raises(ToolFailure, match="cannot be reached") as raised:
+                async with mcp_tools(url=moved, headers={"X-Key": TOKEN}):
+                    pass
+            assert raised.value.happened is Happened.NO
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
 
 
 # --- What was loaded is pinned.

@@ -15,9 +15,15 @@ IMPORTS = [found for name, path in MODULES.items() for found in imports_of(name,
 
 HOMES = {
     "anthropic": ("foreplan.planner.models.anthropic_model",),
-    "anyio": ("foreplan.executor", "foreplan.registry.processes", "foreplan.planner.models.retrying"),
+    "anyio": (
+        "foreplan.executor",
+        "foreplan.registry.egress.transport",
+        "foreplan.registry.processes",
+        "foreplan.planner.models.retrying",
+    ),
     "cryptography": ("foreplan.policies.signing",),
-    "httpx2": ("foreplan.planner.models.telling",),
+    "httpcore2": ("foreplan.registry.egress.transport",),
+    "httpx2": ("foreplan.registry.egress", "foreplan.planner.models.telling"),
     "jsonschema": ("foreplan.registry.schema",),
     "keyring": ("foreplan.registry.vaults",),
     "opentelemetry": ("foreplan.executor.telemetry",),

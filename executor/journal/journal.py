@@ -82,10 +82,16 @@ class Journal(Protocol):
         """The run that consumed this approval, if any."""
 
 
+_TELL = frozenset({RunOpened, PlanAccepted, RunPaused, RunResumed, RunClosed})
+"""The kinds of events that the list of runs tells of."""
+
+
 def run_line(run: str, events: list[Event], since: RunLine | None = None) -> RunLine:
     """What the list of runs says of a run with these events, or with these after what it said before (`since`)."""
     _, state, reason, goal, opened_at, earlier = since or RunLine(run, "running", "", "", 0.0, 0)
     for event in events:
+        if type(event) not in _TELL:
+            continue
         match event:
             case RunOpened():
                 opened_at = event.at

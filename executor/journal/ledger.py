@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -28,6 +29,10 @@ LINE = "run, state, reason, goal, opened_at, events"
 """The columns of `RunLine`, in its order."""
 _COLUMNS = 10
 """Of a row of `runs`: those, and approval, epoch, tip and seal."""
+_WIDTH = 4
+"""Columns of `events`."""
+_ROUND = 32
+"""Statements for more rows than this are made for a multiple of it."""
 _CHUNK_BYTES = 1 << 20
 """Bytes of text that one statement carries, about: large results are not held all at once."""
 
@@ -61,7 +66,6 @@ class Tail:
 CLOSED = frozenset({"done", "failed", "stopped"})
 
 Entry: TypeAlias = tuple[Tail, Event]
-Row: TypeAlias = tuple[str, int, str, bytes]
 
 
 class _Stale(Exception):
@@ -87,6 +91,26 @@ class Apart:
         self.texts, self.size = {}, 0
 
 
+class Chunk:
+    """Rows of `events` for one statement: their values, one after the other."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most * _WIDTH
+        self.values: list[Any] = []
+        self.size = 0
+
+    def add(self, row: tuple[str, int, str, bytes], beside: int) -> bool:
+        """Take in a row; whether there is enough, with `beside` bytes that go before it."""
+        self.values += row
+        self.size += len(row[2])
+        return len(self.values) >= self._most or self.size + beside > _CHUNK_BYTES
+
+    def take(self) -> list[Any]:
+        """The values so far; what comes next goes into another statement."""
+        values, self.values, self.size = self.values, [], 0
+        return values
+
+
 class Portion:
     """What one run has in a batch: its rows, and how the run stands once they are written."""
 
@@ -98,22 +122,20 @@ class Portion:
         self.first = b""
         self.problem = ""
 
-    def rows(self, most: int, apart: Apart) -> Iterator[Row]:
-        """The rows for `events`, results of more than `most` bytes apart.
+    def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[None]:
+        """Put the rows for `events` into `chunk`, results of more than `most` bytes apart; pauses where there is enough.
 
         What cannot be written ends them, and is told when the rest is durable.
         """
-        run, tip, count = plain(self.tail.run), self.tail.tip, 0
-        for event in self.events:
+        tail, events = self.tail, self.events
+        run, tip, count = plain(tail.run), tail.tip, 0
+        for event in events:
             if type(event) is RunOpened and event.policies.personal:
-                self.tail.personal = Personal(event.policies.personal)
+                tail.personal = Personal(event.policies.personal)
             try:
-                text, data, texts = to_record(event, most, self.tail.personal)
+                text, data, texts = to_record(event, most, tail.personal)
             except Exception as error:
-                kind, seq = type(event).__name__, event.seq
-                self.problem = (
-                    f"event {seq} ({kind}) of run {run!r} is no plain JSON: {type(error).__name__}: {error}"
-                )
+                self.problem = _no_json(run, event, error)
                 break
             if texts:
                 apart.add(texts)
@@ -121,12 +143,13 @@ class Portion:
             if event.seq == 1:
                 self.first = tip
             count += 1
-            yield run, event.seq, text, tip
+            if chunk.add((run, event.seq, text, tip), apart.size):
+                yield
         self.tip = tip
-        self.line = run_line(self.tail.run, self.events[:count], self.tail.line)
+        self.line = run_line(tail.run, events if count == len(events) else events[:count], tail.line)
 
     def row(self, key: Signer | None) -> tuple[Any, ...]:
-        """The row in the list of runs, once `rows` is through."""
+        """The row in the list of runs, once `fill` is through."""
         line = [plain(v) for v in self.line]
         seal = seal_of_run(key, line[0], self.line.events, self.tip)
         return (*line, plain(self.tail.approval), self.tail.epoch, self.tip, seal)
@@ -200,14 +223,13 @@ class Ledger:
         connection = self._connection = self._connection or self._file.connect()
         most: int = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         apart = Apart()
-        rows_of_all = (p.rows(self._inline_bytes, apart) for p in portions)
-        chunks = _chunks(chain.from_iterable(rows_of_all), most // 4, apart)
+        chunks = _chunks(portions, most // _WIDTH - _ROUND, self._inline_bytes, apart)
         first = next(chunks, [])  # encoded before the file is locked
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for rows in chain([first] if first else [], chunks):
+            for values in chain([first] if first else [], chunks):
                 apart.put(connection)
-                _put_events(connection, rows)
+                _put_events(connection, values)
             lines = [p.row(self._key) for p in portions if p.line.events]
             for start in range(0, len(lines), most // _COLUMNS):
                 _put_lines(connection, lines[start : start + most // _COLUMNS])
@@ -236,10 +258,23 @@ class Ledger:
         return f"the events of run {run!r} do not follow what the journal holds ({error}); none of them was written"
 
 
-def _put_events(connection: sqlite3.Connection, rows: list[Row]) -> None:
-    more = ",(?,?,?,?)" * (len(rows) - 1)
-    sql = f"INSERT INTO events (run, seq, body, hash) VALUES (?,?,?,?){more}"
-    connection.execute(sql, list(chain.from_iterable(rows)))
+def _put_events(connection: sqlite3.Connection, values: list[Any]) -> None:
+    rows = len(values) // _WIDTH
+    if rows > _ROUND:
+        left = -rows % _ROUND
+        values = values + [None] * (left * _WIDTH)
+        rows += left
+    connection.execute(_insert(rows), values)
+
+
+@cache
+def _insert(rows: int) -> str:
+    """The statement that adds so many rows. Of larger numbers there are few, and rows without a run are passed over:
+    to read a statement anew takes SQLite as long as to carry it out."""
+    sql = f"VALUES {','.join(['(?,?,?,?)'] * rows)}"
+    if rows > _ROUND:
+        sql = f"SELECT * FROM ({sql}) WHERE column1 IS NOT NULL"
+    return f"INSERT INTO events (run, seq, body, hash) {sql}"
 
 
 def _put_personal(connection: sqlite3.Connection, portions: Iterable[Portion]) -> None:
@@ -265,18 +300,19 @@ def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> 
         raise _Stale
 
 
-def _chunks(rows: Iterable[Row], most: int, apart: Apart) -> Iterator[list[Row]]:
-    """The rows in lists of at most `most`, or about a megabyte with what stands apart."""
-    chunk: list[Row] = []
-    size = 0
-    for row in rows:
-        chunk.append(row)
-        size += len(row[2])
-        if len(chunk) >= most or size + apart.size > _CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+def _chunks(portions: Iterable[Portion], most: int, inline_bytes: int, apart: Apart) -> Iterator[list[Any]]:
+    """The values of all rows, of at most `most` rows at a time, or about a megabyte with what stands apart."""
+    chunk = Chunk(most)
+    for portion in portions:
+        for _ in portion.fill(chunk, inline_bytes, apart):
+            yield chunk.take()
+    if chunk.values:
+        yield chunk.take()
+
+
+def _no_json(run: str, event: Event, error: Exception) -> str:
+    kind, seq = type(event).__name__, event.seq
+    return f"event {seq} ({kind}) of run {run!r} is no plain JSON: {type(error).__name__}: {error}"
 
 
 def plain(value: Any) -> Any:
