@@ -337,8 +337,16 @@ def test_json_is_read_as_the_standard_library_reads_it(value: object) -> None:
     [
         (lambda: Plan.model_validate({"steps": [{"id": "a", "tol": "x"}]}), "/steps/0/tol", "mean 'tool'?"),
         (lambda: Plan.model_validate_json('{"goal": 3, "steps": []}'), "/goal", "must be text, not a number"),
-        (lambda: Plan(step=[]), "/step", "a plan has no property 'step'; did you mean 'steps'?"),
-        (lambda: Step(id="a", untill=1), "/untill", "a step has no property 'untill'; did you mean 'until'?"),
+        (
+            lambda: Plan(step=[]),  # type: ignore[call-arg]
+            "/step",
+            "a plan has no property 'step'; did you mean 'steps'?",
+        ),
+        (
+            lambda: Step(id="a", untill=1),  # type: ignore[call-arg]
+            "/untill",
+            "a step has no property 'untill'; did you mean 'until'?",
+        ),
         (lambda: Undo.model_validate({"tool": "x", "arg": {}}), "/arg", "an undo has no property 'arg'"),
         (lambda: Patch.model_validate({"add": [{"id": 1}]}), "/add/0/id", "must be text, not a number"),
         (lambda: Plan.model_validate_json("{"), "", "a plan is no JSON"),
