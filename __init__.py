@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .executor.agent import create_agent
+    from .executor.batches.sources import FileRows
+    from .executor.batches.sqlite_rows import SqliteRows
     from .executor.engine import Engine
     from .executor.hands.hooks import Keep
     from .executor.journal.journal import MemoryJournal
@@ -76,6 +78,7 @@ __all__ = [
     "EnvironmentSecrets",
     "Failure",
     "Fallback",
+    "FileRows",
     "ForeplanError",
     "Found",
     "FunctionPlanner",
@@ -111,6 +114,7 @@ __all__ = [
     "Secret",
     "Session",
     "SqliteJournal",
+    "SqliteRows",
     "StaticPlanner",
     "Step",
     "SystemMessage",
@@ -138,6 +142,8 @@ __all__ = [
 
 _HOMES = {
     "executor.agent": ("create_agent",),
+    "executor.batches.sources": ("FileRows",),
+    "executor.batches.sqlite_rows": ("SqliteRows",),
     "executor.engine": ("Engine",),
     "executor.hands.hooks": ("Keep",),
     "executor.journal.journal": ("MemoryJournal",),
