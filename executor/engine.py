@@ -12,7 +12,6 @@ Every async method has a blocking twin for programs without an event loop.
 from __future__ import annotations
 
 import copy
-import inspect
 import random
 import secrets
 import time
@@ -48,7 +47,7 @@ from ..policies.errors import (
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.signing import Signer, Verifier
-from ..policies.text import did_you_mean
+from ..policies.spelling import spelled_where
 from ..registry.registry import Registry
 from ..registry.search import Search
 from ..registry.tools import Tool
@@ -83,12 +82,24 @@ from .shelf import Shelf
 from .stream import EventStream
 from .watching import Observer, Watcher
 
-__all__ = ["Engine"]
+__all__ = ["ELSEWHERE", "Engine"]
 
 _LOOK = 0.05
 """Seconds between two looks whether a run is let go of."""
 
 
+ELSEWHERE = {
+    **{name: f"policies=Policies({name}=...)" for name in Policies.model_fields},
+    "model": "react=React(model), or planner=ModelPlanner(model)",
+    "roles": "policies=Policies(roles=...), or principal=Principal(id=..., roles=...)",
+    "permissions": "principal=Principal(id=..., permissions=...)",
+    "tools": "registry=...",
+    "db": "journal=...",
+}
+"""Options that are looked for here and stand elsewhere, or have another name."""
+
+
+@spelled_where(ELSEWHERE)
 class Engine(Driving):
     """Tools, a planner, rules and a journal, put together.
 
@@ -104,13 +115,6 @@ class Engine(Driving):
     `.note`). `telemetry` is a `Telemetry` that tells OpenTelemetry of runs. `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
     `approver_differs`: who approves must not be who the run acts for.
     """
-
-    def __new__(cls, *given: Any, **options: Any) -> Engine:
-        """Refuse an option that does not exist, with the nearest one that does."""
-        for name in options.keys() - _OPTIONS if cls is Engine else ():
-            guess = did_you_mean(name, _OPTIONS) or f"; there are {', '.join(sorted(_OPTIONS))}"
-            raise BadInput(f"an engine has no option {name!r}{guess}")
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -771,9 +775,6 @@ class Engine(Driving):
                     runtime.write(opening._replace(parent=call.run, approval=approval))
                 commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return end_of_child(state, await self._drive(runtime, commands))
-
-
-_OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from ..policies.errors import SchemaRefused, expect
 from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
 from ..policies.permissions import Principal, lacking
 from ..policies.policies import Policies
+from ..policies.spelling import spelled
 from ..policies.text import shorten, with_article
 from ..registry.decoding import decode, decode_text
 from ..registry.registry import Registry
@@ -46,6 +47,7 @@ Json: TypeAlias = Any
 Findings: TypeAlias = Iterator[Finding]
 
 
+@spelled
 def check(
     plan: Plan, registry: Registry, policies: Policies | None = None, *, principal: Principal | None = None
 ) -> Report:

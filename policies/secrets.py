@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn, final
 from urllib.parse import unquote
 
 from .errors import SecretRefused
+from .spelling import spelled
 from .text import with_article
 
 __all__ = ["SHORTEST", "Scrubber", "Secret"]
@@ -46,6 +47,7 @@ class Secret:
     name: str
     __text: str
 
+    @spelled
     def __init__(self, value: str, name: str = "") -> None:
         if not isinstance(value, str):
             raise SecretRefused(

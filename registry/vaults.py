@@ -19,6 +19,7 @@ from typing import Protocol, TypeAlias
 
 from ..policies.errors import SecretMissing, expect
 from ..policies.secrets import Secret
+from ..policies.spelling import spelled
 
 __all__ = ["Chained", "EnvironmentSecrets", "KeyringSecrets", "MappingSecrets", "Resolved", "Vault"]
 
@@ -32,6 +33,7 @@ class Vault(Protocol):
         """Raises `SecretMissing` where there is none."""
 
 
+@spelled
 class EnvironmentSecrets:
     """Environment variables, read at each call: `EnvironmentSecrets("CRM_")` reads CRM_TOKEN for TOKEN."""
 
@@ -51,6 +53,7 @@ class EnvironmentSecrets:
         return f"EnvironmentSecrets({self.prefix!r})"
 
 
+@spelled
 class MappingSecrets:
     """Secrets that the program holds itself, by name. Raises `SecretRefused` at once for one that is too short."""
 
@@ -69,6 +72,7 @@ class MappingSecrets:
         return f"<MappingSecrets of {len(self._secrets)}>"
 
 
+@spelled
 class KeyringSecrets:
     """The system's keyring, by way of the library `keyring`: `pip install foreplan[keyring]`.
 

@@ -11,6 +11,7 @@ from ...policies.classification import classify
 from ...policies.effect import Effect
 from ...policies.errors import BadInput
 from ...policies.retry import Retry, wait_before
+from ...policies.spelling import spelled
 from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
@@ -18,6 +19,7 @@ from .messages import AIMessage, Message
 __all__ = ["Retrying"]
 
 
+@spelled
 class Retrying:
     """Asks again where that may help, by kind of failure, with full jitter and never before Retry-After.
 
