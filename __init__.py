@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .planner.models.budgeted import Budgeted
     from .planner.models.extract import extract_with
     from .planner.models.fallback import Fallback
+    from .planner.models.local_model import LocalModel
     from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
     from .planner.models.openai_model import OpenAIModel
     from .planner.models.priced import Priced
@@ -90,6 +91,7 @@ __all__ = [
     "Kind",
     "Level",
     "Limits",
+    "LocalModel",
     "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
@@ -160,6 +162,7 @@ _HOMES = {
     "planner.models.budgeted": ("Budgeted",),
     "planner.models.extract": ("extract_with",),
     "planner.models.fallback": ("Fallback",),
+    "planner.models.local_model": ("LocalModel",),
     "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
     "planner.models.openai_model": ("OpenAIModel",),
     "planner.models.priced": ("Priced",),
