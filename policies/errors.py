@@ -4,6 +4,7 @@ ForeplanError
 ├── BadInput            something handed in cannot be used: a document, an option, a module, inputs
 │   ├── PlanUnreadable  a plan document that is no plan (`.findings`)
 │   ├── CheckFailed     a plan with errors (`.report`)
+│   ├── RowsRefused     rows of a strict batch that cannot run (`.findings`)
 │   ├── ToolRefused     a tool that cannot be registered
 │   ├── SchemaRefused   a JSON Schema that is invalid or hostile
 │   ├── SecretRefused   a text that is no good as a secret

@@ -17,6 +17,7 @@ HOMES = {
     "anthropic": ("foreplan.planner.models.anthropic_model",),
     "anyio": (
         "foreplan.executor",
+        "foreplan.planner.models.local_model",
         "foreplan.registry.egress.transport",
         "foreplan.registry.processes",
         "foreplan.planner.models.retrying",
@@ -38,6 +39,7 @@ HOMES = {
     "rich": ("foreplan.console",),
     "typer": ("foreplan.console.app", "foreplan.console.options"),
     "typing_extensions": ("foreplan.registry.tools",),
+    "xllamacpp": ("foreplan.planner.models.llama_child",),
     "yaml": ("foreplan.planner.sources",),
 }
 """Each third-party library and where it is at home: a module, or a room with all its modules."""

@@ -31,6 +31,7 @@ __all__ = [
     "calls_in",
     "counts",
     "cut_off",
+    "is_here",
     "key_for",
     "needs",
     "said_error",
@@ -257,10 +258,20 @@ def key_for(key: str | Secret | None, url: str | None, home: str) -> str | None:
         return key.reveal() if isinstance(key, Secret) else key
     if url is None:
         return None
+    host = _host(url)
+    return None if host == home or host.endswith(f".{home}") else "none"
+
+
+def is_here(url: str | None) -> bool:
+    """Whether a service is on this machine, where no proxy of the environment leads to."""
+    host = _host(url or "")
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _host(url: str) -> str:
     from urllib.parse import urlsplit
 
-    host = urlsplit(url).hostname or ""
-    return None if host == home or host.endswith(f".{home}") else "none"
+    return urlsplit(url).hostname or ""
 
 
 @cache
