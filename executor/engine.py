@@ -318,6 +318,11 @@ class Engine(Driving):
         check_run_id(run_id)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
+        if self.policies.fallback and self._react is None:
+            raise BadInput(
+                "the policies let a model go on where the plan does not (`fallback`), and there is none: "
+                "give one, Engine(..., react=React(model)), or at the command line --model"
+            )
         await self._learn()
         self._expect_no_secret(plan, settled)
         shown = await self._shown_for(plan)
@@ -380,6 +385,8 @@ class Engine(Driving):
         check_run_id(run_id)
         await self._learn()
         said = spoken(messages)
+        if not any(message.content.strip() for message in said if isinstance(message, HumanMessage)):
+            raise BadInput("there is nothing to answer: no message of a person says anything")
         shown = await self._shown(None, _asked(said), always=_called(said))
         spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)

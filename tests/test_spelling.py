@@ -66,7 +66,7 @@ RECORDS = frozenset(
             "create_agent has no option 'sytem_prompt'; did you mean 'system_prompt'?",
         ),
         (lambda e: create_agent(e, aproval=1), "create_agent has no option 'aproval'"),
-        (lambda e: Engine("tools.py"), "not as a name ('tools.py'); import them first"),
+        (lambda e: untyped.Engine("tools.py"), "not as a name ('tools.py'); import them first"),
     ],
 )
 def test_what_a_function_does_not_take_is_said_with_the_next_move(
@@ -106,7 +106,7 @@ def test_an_error_inside_is_left_alone() -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
         add(1, "a")
     with pytest.raises(BadInput, match="add has no option 'ohter'; did you mean 'other'"):
-        add(1, ohter=2)
+        add(1, ohter=2)  # type: ignore[call-arg]
 
 
 def test_a_subclass_is_told_in_its_own_name_or_that_of_its_parent() -> None:

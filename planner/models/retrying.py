@@ -1,4 +1,4 @@
-"""A model that is asked again: for what is asked outside a run, like the first plan."""
+"""A model that is asked again: for what neither a run nor a planner asks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["Retrying"]
 class Retrying:
     """Asks again where that may help, by kind of failure, with full jitter and never before Retry-After.
 
-    `engine.plan` asks once and raises what its planner raises, so a planner's model is worth wrapping. The rounds of a loop
-    are repeated by `Policies.retry` already, journaled: there the attempts would multiply. Once a part of a streamed
+    The rounds of a loop, the first plan and re-plans are repeated by `Policies.retry` already: there the attempts would
+    multiply. Once a part of a streamed
     answer was heard, it is not asked again.
     """
 
