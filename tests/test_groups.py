@@ -288,6 +288,20 @@ async def test_a_plan_that_fails_takes_back_what_it_did_last_first() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("inside", [False, True])
+async def test_an_effect_whose_undo_cannot_be_worked_out_is_in_the_closing_sentence(inside: bool) -> None:
+    """It is noted on its step, and counted where the run says what was taken back: also out of a group that succeeded."""
+    lost = {**TRIP[0], "undo": {"tool": "cancel", "args": {"booking": {"$": "result.split()[7]"}}}}
+    first = (
+        {"id": "car_too", "steps": [lost], "output": {"$": "car"}} if inside else {**lost, "id": "car_too"}
+    )
+    hotel = {**TRIP[1], "after": ["car_too"]}
+    end = await run(plan_of(first, hotel, TRIP[2]))
+    assert done == ["book car", "book hotel", "cancel id of hotel"]
+    assert end.message.endswith("; 1 effect was undone, 1 could not be")
+
+
+@pytest.mark.anyio
 async def test_nothing_is_taken_back_if_policy_says_no_or_the_plan_succeeds() -> None:
     """`undo: false` in the policies; and a plan without failure."""
     await run(plan_of(*TRIP), FREE.model_copy(update={"undo": False}))
