@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .executor.agent import create_agent
+    from .executor.batches.batch import Batch
+    from .executor.batches.rows import RowResult
     from .executor.batches.sources import FileRows
     from .executor.batches.sqlite_rows import SqliteRows
     from .executor.engine import Engine
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from .executor.run import Run
     from .executor.session import Session
     from .executor.telemetry import Telemetry
-    from .planner.approvals import Approval
+    from .planner.approvals import Approval, RowLimit
     from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from .planner.react import React
     from .planner.reviewing import diff, review
     from .planner.subplans import as_tool
+    from .policies.batches import BatchRules
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
@@ -66,6 +69,8 @@ __all__ = [
     "AIMessage",
     "AnthropicModel",
     "Approval",
+    "Batch",
+    "BatchRules",
     "Breaker",
     "Budget",
     "Budgeted",
@@ -111,6 +116,8 @@ __all__ = [
     "Retry",
     "Retrying",
     "Roles",
+    "RowLimit",
+    "RowResult",
     "Run",
     "ScriptedModel",
     "Secret",
@@ -144,6 +151,8 @@ __all__ = [
 
 _HOMES = {
     "executor.agent": ("create_agent",),
+    "executor.batches.batch": ("Batch",),
+    "executor.batches.rows": ("RowResult",),
     "executor.batches.sources": ("FileRows",),
     "executor.batches.sqlite_rows": ("SqliteRows",),
     "executor.engine": ("Engine",),
@@ -154,7 +163,7 @@ _HOMES = {
     "executor.session": ("Session",),
     "executor.journal.sqlite_journal": ("SqliteJournal",),
     "executor.telemetry": ("Telemetry",),
-    "planner.approvals": ("Approval",),
+    "planner.approvals": ("Approval", "RowLimit"),
     "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
@@ -180,6 +189,7 @@ _HOMES = {
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
     "policies.permissions": ("Level", "Principal", "Roles"),
+    "policies.batches": ("BatchRules",),
     "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
     "policies.secrets": ("Secret",),

@@ -16,7 +16,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import anyio
 
 from ..planner.approvals import (
     Approval,
+    RowLimit,
     Scope,
     bind,
     sign,
@@ -40,7 +41,6 @@ from ..planner.react import React
 from ..planner.subplans import Subplan
 from ..policies.errors import (
     BadInput,
-    JournalError,
     NotApproved,
     expect,
 )
@@ -54,9 +54,11 @@ from ..registry.tools import Tool
 from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
+from .batches.running import BatchRuntime
+from .batching import Batching
 from .blocking import block, first_error
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
-from .driving import Driving, answers_in, expect_inside, held
+from .driving import answers_in, expect_inside, held
 from .early import Early
 from .events import ASIDE, Event
 from .handed_in import check_deadline, check_host, check_names, check_run_id, journal_of, verifiers_of
@@ -65,7 +67,7 @@ from .hands.hands import Hands, Result
 from .hands.limits import Limiter
 from .hands.safe import Safe
 from .hands.telling import Listen
-from .journal.journal import Journal, Log, RunLine
+from .journal.journal import Journal, RunLine
 from .mind.budget import Used, seconds_left
 from .mind.mind import all_stays, replay
 from .mind.state import Call, State
@@ -84,9 +86,6 @@ from .watching import Observer, Watcher
 
 __all__ = ["ELSEWHERE", "Engine"]
 
-_LOOK = 0.05
-"""Seconds between two looks whether a run is let go of."""
-
 
 ELSEWHERE = {
     **{name: f"policies=Policies({name}=...)" for name in Policies.model_fields},
@@ -100,7 +99,7 @@ ELSEWHERE = {
 
 
 @spelled_where(ELSEWHERE)
-class Engine(Driving):
+class Engine(Batching):
     """Tools, a planner, rules and a journal, put together.
 
     `journal` is a `Journal` or the path of an SQLite file; without one, runs live in memory. `principal` is on whose
@@ -194,6 +193,7 @@ class Engine(Driving):
         if telemetry is not None:
             telemetry.knows(self._host.limiter, self.journal)
         self._live: dict[str, Runtime] = {}
+        self._batches: dict[str, BatchRuntime] = {}
         self._spent: dict[str, Used] = {}
         """What making a plan has used, by its digest, until a run is charged with it."""
         self._shelf = Shelf(search)
@@ -220,7 +220,7 @@ class Engine(Driving):
         `run` raise; `NotApproved` with the `plan` where it needs an approval.
         """
         check_run_id(run_id)
-        run_id = run_id or _new_id(self._host.clock())
+        run_id = run_id or self._fresh_id()
         # a hook may give a call other arguments: then the early call would be another, made and charged beside it
         if not self.policies.start_early or "before_call" in self._host.hooks:
             plan = await self._plan(goal, schema)
@@ -250,6 +250,7 @@ class Engine(Driving):
         plan: Plan,
         *,
         inputs: Mapping[str, Any] | None = None,
+        batch: RowLimit | int | None = None,
         by: str,
         scope: Scope = "none",
         fallback: bool = False,
@@ -258,18 +259,22 @@ class Engine(Driving):
     ) -> Approval:
         """Say yes to exactly this plan, these inputs, tools, policies and principal; for one run.
 
+        `batch`: for one batch of at most so many rows, in place of the inputs; `RowLimit(rows=..., source=...)` also names
+        the digest of the source.
         `scope` says which re-plans it covers, `fallback` whether a model may go on by itself where the plan does not;
         `expires_in` is in seconds. With a `signer` the approval is signed. Raises `CheckFailed`.
         """
         self._checked(plan)
         if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in > 0):
             raise BadInput(f"expires_in is a number of seconds from now on, not {expires_in!r}")
+        limit = _row_limit(batch, inputs)
         now = self._host.clock()
         approval = bind(
             plan,
             self.registry,
             self.policies,
-            inputs=settle_inputs(plan, inputs),
+            inputs=None if limit is not None else settle_inputs(plan, inputs),
+            batch=limit,
             principal=self.principal,
             by=by,
             scope=scope,
@@ -326,9 +331,7 @@ class Engine(Driving):
         await self._learn()
         self._expect_no_secret(plan, settled)
         shown = await self._shown_for(plan)
-        log = self.journal.create(
-            run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
-        )
+        log = self.journal.create(run_id or self._fresh_id(), approval=approval.id if approval else "")
         with held(log):
             known = self._known(shown, tools_of(plan)) if asks_models(self._host.planner) else self.registry
             state = State(known)
@@ -390,7 +393,7 @@ class Engine(Driving):
         shown = await self._shown(None, _asked(said), always=_called(said))
         spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)
-        log = self.journal.create(run_id or _new_id(self._host.clock()))
+        log = self.journal.create(run_id or self._fresh_id())
         with held(log):
             state = State(self._known(shown, ()))
             runtime = self._runtime(state, log)
@@ -438,6 +441,11 @@ class Engine(Driving):
         """
         expect(str, run_id, "the id of a run")
         await self._learn()
+        opening = self.journal.opening(run_id)
+        if opening is not None:
+            return await self._decide_row(opening, decisions, patience)
+        if isinstance(next(iter(self.journal.events(run_id)), None), e.BatchOpened):
+            raise BadInput(f"{run_id!r} is a batch: answer its questions with decide_batch({run_id!r}, ...)")
         log = await self._reopened(run_id, patience)
         with held(log):
             state = recorded(self.journal, run_id)
@@ -459,25 +467,6 @@ class Engine(Driving):
             for id_, answer in answers.items():
                 runtime.write(decision_made(id_, answer, runtime.stamp()))
         return run_of(state)
-
-    async def _reopened(self, run_id: str, patience: float) -> Log:
-        """The log of a run, as soon as whoever drives it lets go of it."""
-        until = anyio.current_time() + patience
-        while anyio.current_time() < until:
-            with suppress(JournalError):
-                return self.journal.reopen(run_id)
-            await anyio.sleep(_LOOK)
-        return self.journal.reopen(run_id)
-
-    def _expect_in_time(self, state: State, answers: Mapping[str, Answer]) -> None:
-        """Raises `NotApproved` for a yes to a call whose run may begin none any more."""
-        expires_at = state.approval.get("expires_at") if state.approval is not None else None
-        begin = [id_ for id_, answer in answers.items() if answer.choice in ("approve", "edit", "retry")]
-        if begin and expires_at is not None and self._host.clock() >= expires_at:
-            raise NotApproved(
-                f"{begin[0]!r} cannot be allowed: the approval of run {state.run!r} has expired, so no call can begin any "
-                f"more; reject it, or cancel the run, approve the plan again and run it anew"
-            )
 
     async def resume_all(
         self,
@@ -580,7 +569,9 @@ class Engine(Driving):
         ]
         for child in [id_ for id_ in self._live if is_child(id_, run_id)]:
             self._live[child].cancel()
-        if run_id in self._live:
+        if run_id in self._batches:
+            self._batches[run_id].cancel()
+        elif run_id in self._live:
             self._live[run_id].cancel()
         else:
             self._close(run_id)
@@ -591,6 +582,9 @@ class Engine(Driving):
         """Close a run that nobody drives."""
         log = self.journal.reopen(run_id)
         with held(log):
+            if isinstance(next(iter(self.journal.events(run_id)), None), e.BatchOpened):
+                self._close_batch(run_id, log)
+                return
             state = recorded(self.journal, run_id)
             if state.closed is not None:
                 raise is_closed(run_id, state.closed)
@@ -725,6 +719,9 @@ class Engine(Driving):
 
     # ------------------------------------------------------------------------------------------ inside
 
+    def _fresh_id(self) -> str:
+        return _new_id(self._host.clock())
+
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
         subplan = call.tool.function
@@ -786,6 +783,19 @@ def _hands_over(plan: Plan) -> Iterator[None]:
 def _new_id(now: float) -> str:
     """Sorts by time, cannot be guessed."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(4)}"
+
+
+def _row_limit(batch: RowLimit | int | None, inputs: Mapping[str, Any] | None) -> RowLimit | None:
+    """How many rows are approved. Raises `BadInput`."""
+    if batch is None or isinstance(batch, RowLimit):
+        limit = batch
+    elif isinstance(batch, int) and not isinstance(batch, bool) and batch >= 1:
+        limit = RowLimit(rows=batch)
+    else:
+        raise BadInput(f"batch is the most rows that are approved, or a RowLimit, not {batch!r}")
+    if limit is not None and inputs:
+        raise BadInput("the inputs of a batch are its rows; approve inputs for one run, or a batch")
+    return limit
 
 
 def _asked(messages: Iterable[Message]) -> str:

@@ -362,7 +362,7 @@ class Runtime:
                     self._settle(call, unbegun)
                 else:
                     self._settle_cancelled(call, begun=False)
-        result = None
+        result, held = None, False
         try:
             result = await perform()
         except JournalError as error:  # the journal of a sub-plan is this one
@@ -374,8 +374,8 @@ class Runtime:
             await _let_through(error)
             result = self._broken(call, error)
         finally:
-            self._guard.leave(call, result)
-        self._settle(call, result)
+            held = self._guard.leave(call, result)
+        self._settle(call, result._replace(outcome=Outcome.CANCELLED) if held else result)
 
     async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
         """How the attempt is made, let by the host, with its secrets in hand; or how it ends without having begun."""

@@ -11,7 +11,7 @@ from support.shop import CLERK, REFUNDS, email, ledger, refund, refunds, shop
 from foreplan import Engine, MemoryJournal
 from foreplan.planner.approvals import (
     Approval,
-    Batch,
+    RowLimit,
     approval_needed,
     asks_at_call,
     bind,
@@ -183,7 +183,7 @@ def test_a_tool_the_approval_never_saw_is_named() -> None:
 
 def test_a_batch_is_bound_by_rows_and_source() -> None:
     """Up to so many rows, from this source."""
-    approval = approved(batch=Batch(rows=10, source="sha256:aa"))
+    approval = approved(batch=RowLimit(rows=10, source="sha256:aa"))
     assert against(approval, rows=10, source="sha256:aa") == []
     assert against(approval, rows=11, source="sha256:aa") == ["the batch has 11 rows, 10 were approved"]
     assert "the source of the rows differs" in against(approval, rows=1, source="sha256:bb")[0]

@@ -409,7 +409,7 @@ def test_a_step_that_a_stop_cut_short_is_cancelled_and_one_not_begun_is_open(bac
         {"id": "both", "steps": group, "output": {"$": "q"}},
         {"id": "last", "after": ["many"], "tool": "slow", "args": {"n": 9}},
     )
-    rules = Policies(budget=Budget(seconds=3.5), limits=Limits(run=1))
+    rules = Policies(budget=Budget(seconds=2.5), limits=Limits(run=1))
     end = run_virtual(backend, lambda: Engine([slow], policies=rules, clock=now).run(plan))
     assert (end.state, end.reason) == ("stopped", "budget")
     outcomes = [end.steps[id].outcome for id in ("many", "both", "last")]

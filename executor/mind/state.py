@@ -24,6 +24,7 @@ from ...registry.registry import Registry
 from ...registry.tools import Tool
 from ..events import CallSettled, DecisionAsked, DecisionMade, Event, Outcome, Path, RunClosed, path_text
 from .program import Block, Code, Program
+from .rows import Common
 
 __all__ = [
     "REACT",
@@ -76,6 +77,8 @@ class Call(NamedTuple):
     """What people answered to the questions of a sub-plan, by the ids it gave them."""
     secrets: Mapping[str, Secret] = {}
     """What the runtime gives besides, by parameter: no event holds it."""
+    accepted: str = ""
+    """The contract of the tool that a person has accepted in this run, where it changed."""
 
 
 class Write(NamedTuple):
@@ -481,9 +484,14 @@ class Held(NamedTuple):
 class State:
     """Everything `advance` knows. Made with what the host supplies; the rest comes from events."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, common: Common | None = None) -> None:
         self.registry = registry
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in registry}
+        self.tools: Mapping[str, Tool] = (
+            {tool.name: tool for tool in registry} if common is None else common.tools
+        )
+        self.common = common
+        """Of a row of a batch: what it has in common with the others."""
+        self.ordinal = 0
         self.seq = 0
         self.at = 0.0
         # what the run was opened with
@@ -572,6 +580,8 @@ class State:
         self.given: list[Command] = []
         self.decisions: dict[str, DecisionAsked] = {}
         self.answered: dict[str, DecisionMade] = {}
+        self.accepted: dict[str, str] = {}
+        """Contracts of tools that changed under the run and that a person has accepted, by the names of the tools."""
         """Answers that were given while the run waits; it takes them in when it is resumed."""
         self.asked: set[str] = set()
         """The ids of all questions so far."""
