@@ -19,6 +19,7 @@ from typing import Any
 
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused
+from ..policies.spelling import spelled
 from ..policies.text import shorten
 from .imports import ToolFinding
 from .mcp_declared import Said
@@ -40,6 +41,7 @@ class FoundTools(Registry):
         """What was left out, and why."""
 
 
+@spelled
 def tools_of(
     source: Any,
     *,
