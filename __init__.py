@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .console.served.server import mcp_server
     from .executor.agent import create_agent
     from .executor.batches.batch import Batch
     from .executor.batches.rows import RowResult
@@ -143,6 +144,7 @@ __all__ = [
     "diff",
     "extract_with",
     "guarded_client",
+    "mcp_server",
     "mcp_tools",
     "review",
     "tool",
@@ -150,6 +152,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "console.served.server": ("mcp_server",),
     "executor.agent": ("create_agent",),
     "executor.batches.batch": ("Batch",),
     "executor.batches.rows": ("RowResult",),

@@ -196,6 +196,16 @@ class Engine(Batching):
     def __repr__(self) -> str:
         return f"<Engine of {len(self.registry)} tools>"
 
+    @property
+    def planner(self) -> Planner | None:
+        """Who writes and mends plans here."""
+        return self._host.planner
+
+    @property
+    def approvers(self) -> tuple[Verifier, ...]:
+        """Whose signatures make an approval one; without any, an approval needs none."""
+        return self._approvers
+
     # ------------------------------------------------------------------------------------------ before a run
 
     async def plan_and_run(
