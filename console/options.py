@@ -317,7 +317,11 @@ Yes = Annotated[
 ]
 ApprovalFile = Annotated[
     str | None,
-    typer.Option("--approval", metavar="FILE", help="The approval, as `foreplan approve` wrote it."),
+    typer.Option(
+        "--approval",
+        metavar="FILE",
+        help="The approval, as `foreplan approve` wrote it; it is used up in the journal, so it needs --journal.",
+    ),
 ]
 SigningKey = Annotated[
     str | None,

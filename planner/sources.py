@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from ..policies.errors import BadInput
 from ..policies.expressions import ExpressionError, parse
-from ..policies.text import safe_text
+from ..policies.text import did_you_mean, safe_text
 from .corrections import corrected_line
 from .findings import Finding, PlanUnreadable, pointer_to, quoted, split_pointer
 
@@ -154,13 +155,22 @@ def read_bytes(path: str | Path, *, most: int = CAPS.bytes) -> bytes:
         with open(path, "rb") as file:
             data = file.read(most + 1)
     except FileNotFoundError:
-        raise BadInput(f"there is no file {quoted(path)}") from None
+        raise BadInput(f"there is no file {quoted(path)}{_beside(path)}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"the file {quoted(path)} cannot be read: {safe_text(reason)}") from None
     if len(data) > most:
         raise BadInput(f"the file {quoted(path)} is larger than {most:,} bytes")
     return data
+
+
+def _beside(path: str | Path) -> str:
+    """A file of nearly that name, to end the sentence with."""
+    where = Path(path)
+    try:
+        return did_you_mean(where.name, sorted(os.listdir(where.parent)))
+    except OSError:
+        return ": the directory is not there either"
 
 
 def read_source(

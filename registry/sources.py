@@ -19,6 +19,7 @@ from typing import Any
 
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused
+from ..policies.spelling import spelled
 from ..policies.text import shorten
 from .mcp_declared import Said, ToolFinding
 from .options import OPTIONS, check_options, checked_name
@@ -39,6 +40,7 @@ class FoundTools(Registry):
         """What was left out, and why."""
 
 
+@spelled
 def tools_of(
     source: Any,
     *,
