@@ -176,7 +176,7 @@ Tools = Annotated[
         "-t",
         metavar="MODULE:NAME",
         envvar="FOREPLAN_TOOLS",
-        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions.",
+        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL.",
         show_default=False,
     ),
 ]

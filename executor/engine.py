@@ -737,33 +737,22 @@ class Engine(Batching):
         subplan = call.tool.function
         if not isinstance(subplan, Subplan):
             raise BadInput(f"{call.tool.name!r} is a sub-plan without its plan; make it with as_tool(...)")
-        child = Engine(
-            subplan.tools,
-            policies=child_policies(state.policies, call, subplan.tools),
-            journal=self.journal,
-            principal=call.principal,
-            clock=self._host.clock,
-            dice=self._host.dice,
-            hands=self._host.hands,
-            authorize=self._host.authorize,
-            before_call=self._host.hooks.get("before_call"),
-            after_call=self._host.hooks.get("after_call"),
-        )
-        child.principal = (
-            call.principal
-        )  # granted already, by the roles of today and not those that were recorded
-        child._live, child._readers = self._live, self._readers
-        child._safe = self._safe
-        host = self._host
-        child._host = child._host._replace(
-            safe=self._safe,
-            limiter=host.limiter,
-            listen=host.listen,
-            readers=host.readers,
-            telemetry=host.telemetry,
-        )
+        child = self._inside(subplan, call, state)
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
+
+    def _inside(self, subplan: Subplan, call: Call, state: State) -> Engine:
+        """This engine for the run that a call of a sub-plan is: with its tools, its bounds, and on whose behalf the call is."""
+        other = copy.copy(self)
+        other.registry = subplan.tools
+        other.policies = child_policies(state.policies, call, subplan.tools)
+        other.principal = (
+            call.principal
+        )  # granted already, by the roles of today and not those that were recorded
+        other._react, other._passed, other._spent = None, None, {}
+        other._host = self._host.inside()
+        check_names(other.policies, other.registry)
+        return other
 
     async def _as_child(
         self, plan: Plan, call: Call, approval: dict[str, Any] | None, seconds: float | None

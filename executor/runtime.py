@@ -111,6 +111,23 @@ class Host(NamedTuple):
     """Who reads the events of all runs of an engine; they come and go."""
     telemetry: Observer | None = None
 
+    def inside(self) -> Host:
+        """The host of a sub-plan's run: what stands around its calls is the same, but it is planned, watched and answered
+        for by the run that it is a part of."""
+        around = {name: hook for name, hook in self.hooks.items() if name in ("before_call", "after_call")}
+        return self._replace(
+            planner=None,
+            hooks=around,
+            decide=None,
+            watch=None,
+            model=None,
+            early=None,
+            window=None,
+            chunk=None,
+            child=None,
+            leaving=INTERRUPTED,
+        )
+
     @property
     def watchers(self) -> list[Watcher]:
         """Who sees the events of a run, besides the readers."""

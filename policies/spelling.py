@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 def spelled(target: _T) -> _T:
-    """The function, or the class with its constructor and public methods, that says `BadInput` for what it does not take."""
+    """The function, or the class with its constructor and public methods (inherited ones too), that says `BadInput` for what it does not take."""
     return spelled_where({})(target)
 
 
@@ -32,8 +32,9 @@ def spelled_where(elsewhere: Mapping[str, str]) -> Callable[[_T], _T]:
     def decorated(target: _T) -> _T:
         if not isinstance(target, type):
             return _spelled(target, elsewhere)  # type: ignore[arg-type, return-value]
-        for name, function in list(vars(target).items()):
-            if inspect.isfunction(function) and (name == "__init__" or not name.startswith("_")):
+        for name, function in inspect.getmembers(target, inspect.isfunction):
+            is_method = inspect.isfunction(inspect.getattr_static(target, name))  # and no staticmethod
+            if is_method and (name == "__init__" or not name.startswith("_")):
                 setattr(target, name, _spelled(function, elsewhere if name == "__init__" else {}))
         return target
 

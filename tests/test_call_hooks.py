@@ -120,9 +120,8 @@ def test_a_sync_hook_that_hangs_holds_up_nothing_but_its_call(backend: str, hook
         return "too late"
 
     async def main() -> Run:
-        return await Engine([note], clock=now, **{hook: hang}).run(
-            plan_of(step("a"), {"id": "b", "value": 1})
-        )
+        hooks: dict[str, Any] = {hook: hang}
+        return await Engine([note], clock=now, **hooks).run(plan_of(step("a"), {"id": "b", "value": 1}))
 
     run = run_virtual(backend, main)
     release.set()

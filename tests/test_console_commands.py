@@ -6,10 +6,12 @@ import json
 import os
 import shlex
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.shell import Shell, write_case
+from support.shell import Shell, child_environment, write_case
 
 from foreplan.planner.approvals import read_approval
 from foreplan.planner.documents import load_plan
@@ -746,3 +748,32 @@ def test_a_run_says_whether_it_met_its_deadline(shell: Shell) -> None:
     """And is not stopped by it."""
     said = shell.here("run", "reads.yaml", *TOOLS, "--deadline", "24h")
     assert "within its deadline of" in flat(said.out)
+
+
+def test_ctrl_c_while_python_still_imports_is_a_sentence() -> None:
+    """From the first moment on: no traceback through modules that nobody knows."""
+    code = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "foreplan.console.render":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from foreplan.__main__ import main
+sys.exit(main())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=child_environment()
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "foreplan: interrupted\n")
+
+
+def test_an_empty_file_is_no_journal(shell: Shell) -> None:
+    """What somebody made beforehand, or another program cut, does not silently become a database."""
+    Path("empty.db").touch()
+    for words in (("runs",), ("run", "reads.yaml", *TOOLS)):
+        said = shell.here(*words, "--journal", "empty.db")
+        assert (said.code, "empty.db" in said.err) == (2, True)
+    assert Path("empty.db").read_bytes() == b""

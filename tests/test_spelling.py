@@ -48,6 +48,7 @@ RECORDS = frozenset(
             "run_blocking has no option 'input'; did you mean 'inputs'?",
         ),
         (lambda e: e.approve(PLAN), "approve needs 'by'"),
+        (lambda e: e.check(PLAN, policies=1), "check has no option 'policies'"),
         (lambda e: e.run_blocking(), "run_blocking needs 'plan'"),
         (lambda e: untyped.Engine(), "Engine needs 'registry'"),
         (

@@ -91,7 +91,7 @@ def _server(mcp: Any, engine: Engine, service: Service) -> Any:
 
     async def read_resource(context: Any, params: Any) -> Any:
         uri = str(params.uri)
-        texts = {
+        texts: dict[str, Callable[[], str]] = {
             _LANGUAGE: plan_language,
             _TOOLS: lambda: compact(engine.scrub(catalogue(service.tools))),
         }
