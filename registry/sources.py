@@ -19,8 +19,10 @@ from typing import Any
 
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused
+from ..policies.spelling import spelled
 from ..policies.text import shorten
-from .mcp_declared import Said, ToolFinding
+from .imports import ToolFinding
+from .mcp_declared import Said
 from .options import OPTIONS, check_options, checked_name
 from .registry import Registry
 from .tools import Tool, tool
@@ -39,6 +41,7 @@ class FoundTools(Registry):
         """What was left out, and why."""
 
 
+@spelled
 def tools_of(
     source: Any,
     *,
