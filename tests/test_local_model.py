@@ -342,6 +342,18 @@ async def test_a_real_server_holds_to_a_schema_through_the_adapter(model: LocalM
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("form", ["compact", "python", "full"])
+async def test_the_schemas_of_plans_are_taken(model: LocalModel, form: Any) -> None:
+    """As grammars of llama.cpp's own, by way of the adapter, and as those of llguidance."""
+    service = await spoken_to(model)
+    schema = plan_schema(TOOLS, form=form)
+    for asked in (service, model):
+        answer = await ask_model(asked, ASK, response_format=schema, config={"max_completion_tokens": 2})
+        assert answer.content.startswith("{")
+
+
+@pytest.mark.anyio
 async def test_a_real_server_speaks_the_responses_api_with_the_adapter(model: LocalModel) -> None:
     """Whole and streamed; its Responses API takes schemas and does not hold to them."""
     service = await spoken_to(model, api="responses", max_output_tokens=8)
