@@ -20,7 +20,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .python_form import to_python
 
-__all__ = ["SHORT_RULES", "short_examples", "short_functions", "short_tools"]
+__all__ = ["SHORT_REMINDER", "SHORT_RULES", "short_examples", "short_functions", "short_tools"]
 
 Json: TypeAlias = Any
 
@@ -44,6 +44,10 @@ is the list of results. "as" names the item. "" for one call
 Every value (in "args", "each", "when", "value", "output") is one Python expression over inputs.NAME, the ids of \
 steps, which stand for their results, and, inside "each", the item. Text has quotes of its own: "'text'". Text with \
 values in it: "f'Dear {user.name}'". Lists: "[r.id for r in rows if r.open]". A step waits for the steps it names."""
+
+SHORT_REMINDER = """\
+Go through the goal part by part: each thing that it asks for is a step of its own, up to the last one. Then stop."""
+"""Stands behind the goal: a small model is done too soon, and what it read last it heeds most."""
 
 _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (

@@ -114,6 +114,21 @@ def plan_from_steps(*steps: dict[str, Any]) -> Plan:
     return Plan.model_validate(from_python({"steps": list(steps)}, TOOLS))
 
 
+def test_an_item_that_is_called_like_its_step_is_told_apart() -> None:
+    """No step speaks of itself, so what is meant is the item."""
+    step = {
+        "id": "sent",
+        "tool": "send",
+        "each": "people",
+        "as": "sent",
+        "when": "sent.ok",
+        "args": {"to": "sent.mail"},
+    }
+    read = from_python({"steps": [{"id": "people", "value": "[]"}, step]}, TOOLS)["steps"][1]
+    assert read["as"] == "sent_item"
+    assert (read["when"], read["args"]) == ({"$": "sent_item.ok"}, {"to": {"$": "sent_item.mail"}})
+
+
 def test_the_schema_names_tools_and_arguments_and_nothing_else() -> None:
     """An argument that no tool has, a value that is no text and a tool that there is not do not fit."""
     schema = Draft202012Validator(plan_schema(TOOLS, form="python"))
