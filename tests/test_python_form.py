@@ -12,7 +12,7 @@ from foreplan.planner.plan import Plan
 from foreplan.planner.plan_schema import from_python, plan_schema, response_schema, to_python
 from foreplan.planner.prompt import plan_messages
 from foreplan.planner.requests import PlanRequest
-from foreplan.planner.short_prompt import short_tools
+from foreplan.planner.short_prompt import _EXAMPLES, short_tools
 
 
 @tool
@@ -167,7 +167,7 @@ async def test_a_planner_asks_and_reads_in_this_form() -> None:
     assert model.requests[0].options["response_format"] == plan_schema(TOOLS, form="python")
     told = model.requests[0].messages[0].content
     assert "find(name: text, limit?: integer) -> [{any name: text}]: Find people. Acts." in told
-    assert '"text": "\'Hello\'"' in told
+    assert '"note": "\'large\'"' in told
 
 
 def test_the_short_prompt_is_short() -> None:
@@ -177,6 +177,12 @@ def test_the_short_prompt_is_short() -> None:
         return len(plan_messages(PlanRequest("g", TOOLS), short=short)[0].content)
 
     assert 10 * size(True) < 6 * size(False)
+
+
+def test_the_examples_mean_what_they_show() -> None:
+    """Each is read back as the plan that it was written from."""
+    for _, _, answer in _EXAMPLES:
+        assert from_python(to_python(answer), Registry()) == answer
 
 
 def test_types_are_told_by_name_once() -> None:
