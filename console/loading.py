@@ -20,11 +20,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from ..executor.openapi_import import openapi_tools
 from ..planner.planners import Planner
 from ..planner.react import React
 from ..policies.errors import BadInput, ForeplanError
+from ..policies.failures import ToolFailure
 from ..policies.text import did_you_mean, nearest
 from ..registry.registry import Registry
+from ..registry.sources import tools_of
 from ..registry.tools import Tool
 from .lines import plain
 
@@ -45,9 +48,29 @@ def importable_here() -> Iterator[None]:
 
 
 def load_registry(spec: str) -> Registry:
-    """The tools that `spec` names: a Registry, a Tool, tools in a list, or a function that gives one of these."""
+    """The tools that `spec` names: a Registry, a Tool, tools in a list, or a function that gives one of these.
+
+    `module:*` makes tools of the module's own functions; each acts, for nobody has said what it does. A file of JSON or
+    YAML, or a URL, is an OpenAPI document, and its operations are the tools.
+    """
+    if _is_document(spec):
+        return _imported(spec)
+    if spec.endswith(":*"):
+        return _guarded(lambda: tools_of(_module(spec[:-2])), f"{plain(spec[:-2], 100)} has no tools")
     where, name, value = _load(spec, "registry", Registry)
     return _registry(_made(value, where, name, (Registry, Tool)), where, name)
+
+
+def _imported(spec: str) -> Registry:
+    try:
+        return openapi_tools(spec)
+    except ToolFailure as failure:
+        hint = f"; {failure.hint}" if failure.hint else ""
+        raise BadInput(f"{plain(str(failure), 300)}{plain(hint, 200)}") from None
+
+
+def _is_document(spec: str) -> bool:
+    return spec.startswith(("http://", "https://")) or spec.lower().endswith((".json", ".yaml", ".yml"))
 
 
 def load_planner(spec: str) -> Planner:
@@ -166,7 +189,12 @@ def _instead(module: ModuleType, name: str, kind: type | None) -> str:
     right = [n for n in public if kind is not None and isinstance(vars(module)[n], kind)]
     if near := did_you_mean(name, public):
         return near
-    return f"; it has {', '.join(map(repr, right))}" if right else ""
+    if right:
+        return f"; it has {', '.join(map(repr, right))}"
+    own = [n for n in public if inspect.isfunction(vars(module)[n])]
+    return (
+        "; with :* in its place tools are made of the module's functions" if kind is Registry and own else ""
+    )
 
 
 def _module(where: str) -> ModuleType:

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..executor.engine import Engine
@@ -19,11 +15,13 @@ from ..executor.resuming import Progress
 from ..executor.run import Run
 from ..policies.errors import BadInput
 from ..policies.text import count
-from .commands import Setting, code_of, stored
+from .driving import code_of
+from .journals import stored
 from .lines import plain
 from .screen import Code, Screen
+from .setting import Setting
 from .telling import fate
-from .waiting import wait_for
+from .waiting import ended_by_sigterm, wait_for
 
 __all__ = ["watch"]
 
@@ -37,13 +35,13 @@ def watch(
             "--watch takes up every run that can go on: leave out the run, and answer with `foreplan decide`"
         )
     teller = _Teller(screen)
-    with stored(setting.journal, key=setting.journal_key) as journal:
+    with stored(setting.kept.journal, key=setting.kept.journal_key) as journal:
         assert journal is not None
         engine = Engine(**setting.loaded(), journal=journal)
         options: dict[str, Any] = {"once": once, "partly": partly, "paused": paused, "every": every}
 
         async def look() -> None:
-            with _ended_by_sigterm():
+            with ended_by_sigterm():
                 if not once:
                     teller.begun(str(journal.path))
                 await engine.resume_all(**options, tell=teller.tell)
@@ -54,21 +52,6 @@ def watch(
             teller.stopped()
             return Code.INTERRUPTED
     return teller.code
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM, by which services are ended, cancels the task as Ctrl-C does; also where a shell has Ctrl-C ignored."""
-    task = asyncio.current_task()
-    if threading.current_thread() is not threading.main_thread() or task is None:
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    before = signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(task.cancel))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Teller:

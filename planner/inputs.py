@@ -11,7 +11,7 @@ from ..registry.schema import compile_schema
 from ..registry.values import Unserialisable, copy_plain, to_plain
 from .plan import Plan
 
-__all__ = ["settle_inputs"]
+__all__ = ["settle_inputs", "with_defaults"]
 
 
 def settle_inputs(plan: Plan, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def settle_inputs(plan: Plan, inputs: Mapping[str, Any] | None) -> dict[str, Any
         if given:
             raise BadInput(f"the plan declares no inputs, but {', '.join(map(repr, given))} was given")
         return {}
-    settled = _with_defaults(plan.inputs, given)
+    settled = with_defaults(plan.inputs, given)
     problems = compile_schema(plan.inputs, closed=True).problems(settled)
     if problems:
         raise BadInput(
@@ -36,7 +36,7 @@ def settle_inputs(plan: Plan, inputs: Mapping[str, Any] | None) -> dict[str, Any
     return settled
 
 
-def _with_defaults(schema: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+def with_defaults(schema: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     """Fill in what is not given, on every level that is there."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
@@ -48,12 +48,13 @@ def _with_defaults(schema: Mapping[str, Any], value: dict[str, Any]) -> dict[str
         if name not in filled and "default" in part:
             filled[name] = copy_plain(part["default"])
         elif isinstance(filled.get(name), dict):
-            filled[name] = _with_defaults(part, filled[name])
+            filled[name] = with_defaults(part, filled[name])
     return filled
 
 
 def _said(plan: Plan, pointer: str, message: str) -> str:
     place = pointer.lstrip("/").replace("/", ".")
     names = (plan.inputs or {}).get("properties", {})
-    guess = did_you_mean(place, names) if place and place not in names else ""
+    unknown = place and place not in names and "did you mean" not in message
+    guess = did_you_mean(place, names) if unknown else ""
     return f"{place}: {message}{guess}" if place else message

@@ -414,7 +414,12 @@ _LIBRARIES = (
     | {"openai.APIError": _PROTOCOL, "anthropic.APIError": _PROTOCOL}
     | _named(
         "pydantic_ai.exceptions",
-        {"ContentFilterError": _business("refused"), "UnexpectedModelBehavior": _PROTOCOL},
+        {
+            "ContentFilterError": _business("refused"),
+            "UnexpectedModelBehavior": _PROTOCOL,
+            "ModelRetry": _bad_args("bad_request"),  # a tool of an agent that wants other arguments
+            "ToolFailed": _business("refused", _MAYBE),
+        },
     )
     | _named(
         "requests.exceptions",

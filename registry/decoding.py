@@ -20,7 +20,7 @@ from .normal import target_of
 from .schema import Schema
 from .values import DEEPEST, Json, pointer
 
-__all__ = ["Decoded", "decode", "decode_text"]
+__all__ = ["Decoded", "Members", "decode", "decode_text", "members_of"]
 
 _LONGEST = 1024 * 1024
 """Characters of a text that is read."""
@@ -65,6 +65,27 @@ def decode_text(text: str, kinds: Collection[str]) -> dict[str, Json] | list[Jso
     except (ValueError, RecursionError):
         return None
     return value
+
+
+class Members(NamedTuple):
+    """What an object of a schema may hold: by name the kinds of values, those that must be there, others at all."""
+
+    kinds: dict[str, frozenset[str]]
+    required: frozenset[str]
+    others: bool
+
+
+def members_of(schema: Schema) -> Members:
+    """The members of the objects that this schema is of, as far as it says; integers are numbers here."""
+    walk = _Walk(schema)
+    options = walk.options(schema.normal.document)
+    names = {name: None for option in options for part in option for name in part.get("properties", ())}
+    kinds = {name: frozenset[str]().union(*map(_kinds, walk.under(options, name))) for name in names}
+    required = [{name for part in option for name in part.get("required", ())} for option in options]
+    others = any(
+        all(part.get("additionalProperties", True) is not False for part in option) for option in options
+    )
+    return Members(kinds, frozenset(set.intersection(*required) if required else ()), others)
 
 
 def _may_hold_json(value: Json) -> bool:

@@ -25,7 +25,7 @@ from foreplan.policies.permissions import ANYONE, Principal
 from foreplan.policies.policies import Budget, Limits, Policies
 from foreplan.policies.retry import Retry
 
-__all__ = ["anything", "calls", "opening", "settled", "short_run"]
+__all__ = ["anything", "calls", "opening", "plain", "settled", "short_run"]
 
 
 def opening(run: str, goal: str = "Say hello") -> list[Event]:
@@ -68,12 +68,13 @@ _number = (
     | st.sampled_from([2**53, 2**53 + 1, 2**64, -(2**64) - 1, 10**400])
     | st.floats(allow_nan=False, allow_infinity=False)
 )
-_json = st.recursive(
+plain = st.recursive(
     st.none() | st.booleans() | _number | _text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text, inner, max_size=3),
     max_leaves=8,
 )
-_object = st.dictionaries(_text, _json, max_size=3)
+"""Any JSON value."""
+_object = st.dictionaries(_text, plain, max_size=3)
 _texts = st.lists(_text, max_size=3)
 _rows = st.lists(_object, max_size=2).map(tuple)
 
@@ -82,20 +83,20 @@ _step = st.fixed_dictionaries(
     optional={
         "tool": _text,
         "args": _object,
-        "value": _json,
-        "each": _json,
+        "value": plain,
+        "each": plain,
         "as": _text,
-        "when": _json,
+        "when": plain,
         "after": _texts,
         "on_failure": st.sampled_from(["stop", "skip"]),
         "replaces": _text,
     },
 )
 _plan = st.fixed_dictionaries(
-    {"steps": st.lists(_step, max_size=3)}, optional={"goal": _text, "inputs": _object, "output": _json}
+    {"steps": st.lists(_step, max_size=3)}, optional={"goal": _text, "inputs": _object, "output": plain}
 ).map(Plan.model_validate)
 _patch = st.fixed_dictionaries(
-    {}, optional={"drop": _texts, "add": st.lists(_step, max_size=2), "output": _json}
+    {}, optional={"drop": _texts, "add": st.lists(_step, max_size=2), "output": plain}
 ).map(Patch.model_validate)
 _failure = st.builds(
     Failure,
@@ -137,7 +138,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     **dict.fromkeys(("inputs", "question", "contracts"), _object),
     **dict.fromkeys(("args", "approval"), st.none() | _object),
-    **dict.fromkeys(("value", "output"), _json),
+    **dict.fromkeys(("value", "output"), plain),
     **dict.fromkeys(("decoded", "notes", "hooks", "options", "waiting"), _texts.map(tuple)),
     "seq": st.integers(1, 2**53),
     "at": st.floats(0, 1e11),

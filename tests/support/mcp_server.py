@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import socket
 import sys
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
 
-__all__ = ["URL_OF", "command"]
+__all__ = ["PASSWORD", "URL_OF", "command"]
 
 URL_OF = "listening at "
+PASSWORD = "tester:the-password-of-tests"
 CALLED: list[str] = []
+CHANGES: list[str] = []
 SERVER = MCPServer("tests", log_level="ERROR")
 
 
@@ -41,39 +45,71 @@ def called() -> list[str]:
 
 
 @SERVER.tool()
+def heard(context: Context[Any, Any]) -> str:
+    """By which header the caller was let in."""
+    return f"let in by {(context.headers or {}).get('authorization')}"
+
+
+@SERVER.tool()
 async def change(context: Context[Any, Any]) -> str:
-    """Become another, and say so."""
+    """Become another, each time, and say so."""
+    CHANGES.append("change")
     SERVER.remove_tool("total")
-    SERVER.add_tool(called, name="total", description="Add, and keep.")
+    SERVER.add_tool(total, description=f"Add, and keep {len(CHANGES)} of them.")
     await context.notify_tools_changed()
     return "changed"
 
 
-async def guarded(scope: Any, receive: Any, send: Any, app: Any) -> None:
-    """Without the right header nobody is let in; `put` is asked too often."""
-    headers = dict(scope.get("headers", ()))
-    status = 0
-    if scope["type"] == "http":
-        right = headers.get(b"authorization") == b"Bearer the-secret-of-tests"
-        status = 401 if not right else 429 if headers.get(b"mcp-name") == b"put" else 0
+WRONG = json.dumps({"error": "invalid_client"}).encode()
+
+
+def signing_in(path: str, headers: dict[bytes, bytes], base: str) -> tuple[int, bytes] | None:
+    """RFC 9728, 8414 and 6749, section 4.4, in small: where to sign in, and a token for whoever knows the password."""
+    if path == "/.well-known/oauth-protected-resource/mcp":
+        return 200, json.dumps({"resource": f"{base}/mcp", "authorization_servers": [base]}).encode()
+    if path == "/.well-known/oauth-authorization-server":
+        ends = {"authorization_endpoint": f"{base}/authorize", "token_endpoint": f"{base}/token"}
+        return 200, json.dumps({"issuer": base, "response_types_supported": ["code"], **ends}).encode()
+    if path == "/token":
+        right = headers.get(b"authorization") == b"Basic " + base64.b64encode(PASSWORD.encode())
+        token = {"access_token": "the-secret-of-tests", "token_type": "Bearer", "expires_in": 3600}
+        return (200, json.dumps(token).encode()) if right else (401, WRONG)
+    return None
+
+
+async def guarded(scope: Any, receive: Any, send: Any, app: Any, base: str) -> None:
+    """Without the right header nobody is let in; `put` is asked too often; `/moved` is elsewhere."""
+    if scope["type"] != "http":
+        await app(scope, receive, send)
+        return
+    headers = dict(scope["headers"])
+    told = [(b"content-type", b"application/json")]
+    status, body = signing_in(scope["path"], headers, base) or (0, b"")
+    if scope["path"].startswith("/moved/"):
+        status, told = 307, [(b"location", scope["path"].removeprefix("/moved/").encode())]
+    elif not status and headers.get(b"authorization") != b"Bearer the-secret-of-tests":
+        where = f'Bearer resource_metadata="{base}/.well-known/oauth-protected-resource/mcp"'
+        status, told = 401, [(b"www-authenticate", where.encode())]
+    elif not status and headers.get(b"mcp-name") == b"put":
+        status, told = 429, [(b"retry-after", b"7")]
     if not status:
         await app(scope, receive, send)
         return
-    told = [(b"retry-after", b"7")] if status == 429 else []
     await send({"type": "http.response.start", "status": status, "headers": told})
-    await send({"type": "http.response.body", "body": b""})
+    await send({"type": "http.response.body", "body": body})
 
 
 def over_http() -> None:
     import uvicorn
 
     inside = SERVER.streamable_http_app()
+    listening = socket.create_server(("127.0.0.1", 0))
+    base = f"http://127.0.0.1:{listening.getsockname()[1]}"
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await guarded(scope, receive, send, inside)
+        await guarded(scope, receive, send, inside, base)
 
-    listening = socket.create_server(("127.0.0.1", 0))
-    print(f"{URL_OF}http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
+    print(f"{URL_OF}{base}/mcp", flush=True)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
     server.run(sockets=[listening])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from rich.console import RenderableType
@@ -25,15 +25,18 @@ from ..planner.documents import read_document
 from ..planner.findings import PlanUnreadable
 from ..policies.errors import BadInput
 from ..policies.text import count
+from . import options as o
 from .asking import login_name, read_changes
-from .commands import Setting, resume, run_in, stored
+from .journals import run_in, stored
 from .lines import NAME, VALUE, heading, indented, joined, line, plain, seconds, stacked
 from .live import Progress
+from .running import go_on
 from .screen import Code, Screen
+from .setting import Kept, Minds, Rules, Setting
 from .telling import question
 from .waiting import wait_for
 
-__all__ = ["Said", "approvals", "decide"]
+__all__ = ["approvals", "decide", "edit", "reject"]
 
 _PATIENCE = 5.0
 """Seconds that an answer waits for whoever drives the run to let go of it."""
@@ -44,8 +47,11 @@ _Sources = Mapping[str, Any]
 # ---------------------------------------------------------------------------------------------- the list
 
 
-def approvals(screen: Screen, journal: str | None, *, full: bool) -> Code:
-    """What all runs of a journal wait for people to say."""
+def approvals(screen: Screen, *, journal: o.Journal = None, full: o.Full = False) -> Code:
+    """List what runs ask people.
+
+    All open questions of all runs of a journal: calls that need a yes, outcomes nobody knows, new plans, questions of plans.
+    """
     with stored(journal, reading=True) as kept:
         assert kept is not None
         listed = list(questions_in(kept))
@@ -121,7 +127,7 @@ def _run_line(asked: Question, now: float) -> RenderableType:
 # ---------------------------------------------------------------------------------------------- an answer
 
 
-class Said(NamedTuple):
+class _Said(NamedTuple):
     """An answer as it was typed: to which question, what, with which value. `changes`: only what differs of a call."""
 
     id: str
@@ -140,21 +146,91 @@ class Said(NamedTuple):
         return Answer(self.choice, by, value, self.reason)
 
 
+@dataclass(frozen=True)
+class GoingOn:
+    """Whether the run goes on here once it is answered, and with what."""
+
+    here: o.GoingOn = False
+    tools: o.ToolsToGoOn = ""
+    minds: Minds = field(default_factory=Minds)
+    full: o.Full = False
+    rules: Rules = field(default_factory=Rules)
+    authorize: o.AuthorizeWord = None
+
+    def setting(self, kept: Kept) -> Setting:
+        """What the run goes on with. Raises `BadInput` where it shall go on here, without tools."""
+        if self.here and not self.tools:
+            raise BadInput("--resume goes on with the run here: say with which tools, --tools MODULE:NAME")
+        return Setting(self.tools, self.rules, self.minds, kept, self.authorize)
+
+
 def decide(
-    screen: Screen, setting: Setting, run_id: str, said: Said, *, by: str | None, going_on: bool, full: bool
+    screen: Screen,
+    run_id: o.RunId,
+    question_id: o.QuestionId,
+    choice: o.Choice,
+    *,
+    value: o.Value = None,
+    reason: o.Reason = "",
+    by: o.By = None,
+    kept: Kept,
+    going_on: GoingOn,
 ) -> Code:
+    """Answer a question of a run that waits.
+
+    The answer is written down, and taken in when the run is resumed; here with --resume. It needs no tools.
+    """
+    said = _Said(question_id, choice, value, reason=reason)
+    return _answer(screen, run_id, said, by, kept, going_on)
+
+
+def reject(
+    screen: Screen,
+    run_id: o.RunId,
+    question_id: o.QuestionId,
+    *,
+    reason: o.Reason = "",
+    by: o.By = None,
+    kept: Kept,
+    going_on: GoingOn,
+) -> Code:
+    """Say no to a call or a new plan.
+
+    Short for `decide RUN ID reject`; what was rejected is made by no other way.
+    """
+    return _answer(screen, run_id, _Said(question_id, "reject", reason=reason), by, kept, going_on)
+
+
+def edit(
+    screen: Screen,
+    run_id: o.RunId,
+    question_id: o.QuestionId,
+    changes: o.Changes,
+    *,
+    reason: o.Reason = "",
+    by: o.By = None,
+    kept: Kept,
+    going_on: GoingOn,
+) -> Code:
+    """Say yes to a call with other arguments.
+
+    What is not named stays as it was asked. Short for `decide RUN ID edit --value '{"args": ...}'`, which names all.
+    """
+    said = _Said(question_id, "edit", changes=changes, reason=reason)
+    return _answer(screen, run_id, said, by, kept, going_on)
+
+
+def _answer(screen: Screen, run_id: str, said: _Said, by: str | None, kept: Kept, going_on: GoingOn) -> Code:
     """Take an answer, and leave the run waiting; or go on with it here."""
-    if going_on and not setting.tools:
-        raise BadInput("--resume goes on with the run here: say with which tools, --tools MODULE:NAME")
-    who = by or login_name()
-    with stored(setting.journal, key=setting.journal_key) as kept:
-        assert kept is not None
-        run_id = run_in(kept, run_id)
-        answers = {said.id: said.read(kept, run_id, who)}
-        engine = Engine([], journal=kept, **_principal(kept, run_id))
+    setting, who = going_on.setting(kept), by or login_name()
+    with stored(kept.journal, key=kept.journal_key) as journal:
+        assert journal is not None
+        run_id = run_in(journal, run_id)
+        answers = {said.id: said.read(journal, run_id, who)}
+        engine = Engine([], journal=journal, **_principal(journal, run_id))
         told = wait_for(lambda: engine.decide(run_id, answers, patience=_PATIENCE))
-    if going_on:
-        return resume(screen, setting, run_id, [], by=by, reason="", full=full)
+    if going_on.here:
+        return go_on(screen, setting, run_id, by=by, full=going_on.full)
     screen.document({**told.to_json(), "answered": said.id})
     screen.show(_taken(said, who, told))
     screen.say(f"Go on:  {replace(setting, tools=setting.tools or 'MODULE:NAME').command('resume', run_id)}")
@@ -167,7 +243,7 @@ def _principal(journal: Journal, run: str) -> dict[str, Any]:
     return {"principal": opened.principal} if isinstance(opened, e.RunOpened) else {}
 
 
-def _taken(said: Said, by: str, told: Run) -> RenderableType:
+def _taken(said: _Said, by: str, told: Run) -> RenderableType:
     head = Text.assemble(
         line(said.choice, "bold"), " by ", line(by, limit=NAME), " for ", line(said.id, limit=NAME)
     )

@@ -7,17 +7,28 @@ from rich.text import Text
 from ..executor.journal.sqlite_journal import SqliteJournal
 from ..executor.journal.verifying import Verified
 from ..policies.signing import read_signer, read_verifier
-from .commands import run_in, stored
+from . import options as o
 from .files import open_file
 from .given import read_duration
+from .journals import run_in, stored
 from .lines import line
 from .screen import Code, Screen
 
 __all__ = ["export", "forget", "import_", "prune", "verify"]
 
 
-def verify(screen: Screen, journal: str, run_id: str | None, key: str | None, last: str) -> Code:
-    """Say whether the record holds, and what that proves."""
+def verify(
+    screen: Screen,
+    journal: o.JournalFile,
+    run_id: o.OneRun = None,
+    *,
+    key: o.VerifyKey = None,
+    last: o.Last = "",
+) -> Code:
+    """Prove a journal.
+
+    It says what it could prove and what not. What does not hold is exit code 1.
+    """
     verifier = read_verifier(key) if key is not None else None
     with stored(journal, reading=True) as found:
         assert found is not None
@@ -28,8 +39,11 @@ def verify(screen: Screen, journal: str, run_id: str | None, key: str | None, la
     return Code.DONE if said.ok else Code.FAILED
 
 
-def export(screen: Screen, journal: str, run_id: str | None) -> Code:
-    """Write a journal, or a run of it, as JSON Lines."""
+def export(screen: Screen, journal: o.JournalFile, run_id: o.OneRun = None) -> Code:
+    """Write a journal, or a run of it, as JSON Lines.
+
+    Nothing is lost: `foreplan import` makes of it what it was. With --json the lines are a list in one document.
+    """
     with stored(journal, reading=True) as found:
         assert found is not None
         run = run_in(found, run_id) if run_id is not None else None
@@ -41,8 +55,11 @@ def export(screen: Screen, journal: str, run_id: str | None) -> Code:
     return Code.DONE
 
 
-def import_(screen: Screen, journal: str, path: str, key: str | None) -> Code:
-    """Take in what was exported; the file is made where there is none."""
+def import_(screen: Screen, journal: o.JournalFile, path: o.ExportFile, *, key: o.JournalKey = None) -> Code:
+    """Take runs into a journal that were exported.
+
+    All of them or none; what does not verify is not taken in.
+    """
     signer = read_signer(key) if key is not None else None
     with open_file(path) as lines, SqliteJournal(journal, key=signer) as found:
         runs = found.take_in(lines)
@@ -51,8 +68,18 @@ def import_(screen: Screen, journal: str, path: str, key: str | None) -> Code:
     return Code.DONE
 
 
-def prune(screen: Screen, journal: str, older_than: str, keep_failed: bool, key: str | None) -> Code:
-    """Delete the records of runs that were closed long ago."""
+def prune(
+    screen: Screen,
+    journal: o.JournalFile,
+    *,
+    older_than: o.OlderThan,
+    keep_failed: o.KeepFailed = False,
+    key: o.JournalKey = None,
+) -> Code:
+    """Delete the records of runs that closed long ago.
+
+    That they were there stays provable.
+    """
     seconds = read_duration(older_than)
     assert seconds is not None
     with stored(journal, key=key) as found:
@@ -63,8 +90,11 @@ def prune(screen: Screen, journal: str, older_than: str, keep_failed: bool, key:
     return Code.DONE
 
 
-def forget(screen: Screen, journal: str, run_id: str, key: str | None) -> Code:
-    """Delete the personal values of a closed run."""
+def forget(screen: Screen, journal: o.JournalFile, run_id: o.RunId, *, key: o.JournalKey = None) -> Code:
+    """Delete the personal values of a closed run.
+
+    The record still verifies.
+    """
     with stored(journal, key=key) as found:
         assert found is not None
         run = run_in(found, run_id)

@@ -1,0 +1,210 @@
+"""What is there to look at, and nothing changes: recorded runs, the tools, two plans."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from contextlib import suppress
+from typing import Any
+
+from rich.text import Text
+
+from ..executor.changes import contracts_of
+from ..executor.children import parent_of
+from ..executor.engine import Engine
+from ..executor.events import Event, encode
+from ..executor.journal.sqlite_journal import SqliteJournal
+from ..executor.recorded import read_run
+from ..executor.replays.forking import forked_of
+from ..planner.bounds import limits_of
+from ..planner.reviewing import diff as differences
+from ..policies.errors import BadInput
+from ..policies.policies import Policies
+from ..registry.registry import Registry
+from ..registry.sources import FoundTools
+from ..registry.tools import Tool
+from . import options as o
+from . import render, telling
+from .driving import advise
+from .given import read_given_plan, read_policies
+from .journals import run_in, stored
+from .lines import plain
+from .loading import load_registry
+from .screen import Code, Screen
+from .setting import Kept, Minds, Setting
+from .waiting import wait_for
+
+__all__ = ["diff", "replay", "runs", "show", "tools"]
+
+
+def show(
+    screen: Screen,
+    run_id: o.RunId,
+    *,
+    journal: o.Journal = None,
+    events: o.Events = False,
+    follow: o.Follow = False,
+    after: o.After = 0,
+    at: o.At = None,
+    full: o.Full = False,
+) -> Code:
+    """Tell a run from its journal.
+
+    It needs none of its tools.
+    """
+    if follow:
+        return _follow(screen, journal, run_id, after=after)
+    with stored(journal, reading=True) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        listed = list(kept.events(run_id))[:at]
+        found, position = read_run(kept, run_id, at=at), kept.position(run_id)
+    if events:
+        start, listed = listed[0].at if listed else 0.0, listed[after:]
+        listing = {"run": run_id, "events": [encode(event) for event in listed]}
+        screen.document({**listing, "position": position})
+        screen.show(telling.event_list(listed, start), important=True)
+    else:
+        screen.document({**found.to_json(), "position": position})
+        screen.show(telling.account(found, took=_took(listed), full=full), important=True)
+        model = "MODULE:NAME" if found.messages else None
+        if at is None:
+            advise(screen, Setting("MODULE:NAME", minds=Minds(model=model), kept=Kept(journal)), found)
+    screen.say(f"position {position}")
+    return Code.DONE
+
+
+def _follow(screen: Screen, journal: str | None, run_id: str, *, after: int, every: float = 0.5) -> Code:
+    """The events of a run as they happen, in whatever process, until it is closed; with --json one document a line."""
+    with stored(journal) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        start = next(iter(kept.events(run_id))).at
+
+        async def tell() -> None:
+            async for run, event in Engine([], journal=kept).events(
+                run_id, after=after, follow=True, every=every
+            ):
+                if screen.json:
+                    screen.write(json.dumps({"run": run, **encode(event)}) + "\n")
+                screen.show(telling.event_list([event], start), important=True)
+
+        with suppress(KeyboardInterrupt):
+            wait_for(tell)
+    return Code.DONE
+
+
+def _took(events: list[Event]) -> float:
+    return events[-1].at - events[0].at if events else 0.0
+
+
+def runs(screen: Screen, *, journal: o.Journal = None) -> Code:
+    """List the runs of a journal."""
+    with stored(journal, reading=True) as kept:
+        assert kept is not None
+        listed = kept.runs()
+    known = {found.run for found in listed}
+    screen.document({"runs": [{**found._asdict(), **_relations(found.run, known)} for found in listed]})
+    screen.show(telling.run_list(listed), important=True)
+    return Code.DONE
+
+
+def _relations(run: str, known: set[str]) -> dict[str, str]:
+    """Of which run this one is a part, or from which it was forked."""
+    related = {"parent": parent_of(run, known), "forked_from": forked_of(run, known)}
+    return {name: other for name, other in related.items() if other}
+
+
+def replay(
+    screen: Screen,
+    run_id: o.RunId,
+    *,
+    tools: o.AnyTools = None,
+    journal: o.Journal = None,
+    path: o.OtherPlan = None,
+    policies: o.PolicyFile = None,
+    compare: o.CompareWord = False,
+    full: o.Full = False,
+) -> Code:
+    """Run a run again on its record, with what holds today.
+
+    No tool, model or person is asked. Exit code 0: every decision is the same; 1: some differ.
+    """
+    plan = read_given_plan(path)[0] if path is not None else None
+    rules = read_policies(policies) if policies is not None else None
+    with stored(journal, reading=True) as kept:
+        assert kept is not None
+        run_id = run_in(kept, run_id)
+        registry = load_registry(tools) if tools else _recorded_tools(kept, run_id)
+        found = Engine(registry, journal=kept).replay(run_id, plan=plan, policies=rules)
+    screen.document(found.to_json())
+    if compare or found.now is None:
+        screen.show(telling.comparison(found, full=full), important=True)
+    else:
+        screen.show(telling.account(found.now, took=None, full=full))
+        screen.show(telling.comparison_line(found), important=True)
+    return Code.DONE if found.same else Code.FAILED
+
+
+def _recorded_tools(journal: SqliteJournal, run_id: str) -> Registry:
+    """The tools of a run as they were, by their contracts alone."""
+    contracts = contracts_of(list(journal.events(run_id)))
+    return Registry(*(Tool.from_contract(contract) for contract in contracts.values()))
+
+
+def tools(
+    screen: Screen,
+    name: o.ToolName = None,
+    words: o.Query = None,
+    *,
+    tools: o.Tools,
+    k: o.Wanted = 10,
+    policies: o.PolicyFile = None,
+) -> Code:
+    """List the tools, show one, or search them."""
+    if words is not None:
+        return _search(screen, tools, name or "", words, k)
+    registry, rules = load_registry(tools), read_policies(policies) or Policies()
+    listed = [registry[name]] if name is not None else list(registry)
+    left_out = registry.findings if isinstance(registry, FoundTools) and name is None else ()
+    beside = {"findings": [found._asdict() for found in left_out]} if left_out else {}
+    screen.document({"tools": [_whole(tool, rules) for tool in listed], **beside})
+    shown = render.tool_page(listed[0], rules) if name is not None else render.tools(listed)
+    screen.show(shown, important=True)
+    if left_out:
+        screen.show(render.left_out(left_out), important=True)
+    return Code.DONE
+
+
+def _whole(tool: Tool, rules: Policies) -> dict[str, Any]:
+    """The contract of a tool, and what stands beside it."""
+    beside = {
+        "title": tool.title,
+        "examples": list(tool.examples),
+        "simulate": tool.simulate is not None,
+        "reconcile": tool.reconcile is not None,
+        "origin": tool.origin,
+        "limits": limits_of(tool, rules),
+        "fingerprint": tool.fingerprint,
+    }
+    return {**tool.contract(), **{name: value for name, value in beside.items() if value}}
+
+
+def _search(screen: Screen, tools: str, word: str, query: str, k: int) -> Code:
+    """The tools that fit some words best, the best first."""
+    if word != "search":
+        said = f"tools takes one name; to look for tools: foreplan tools search {shlex.quote(plain(query))}"
+        raise BadInput(said)
+    found = load_registry(tools).search(query, k)
+    screen.document({"tools": [tool.contract() for tool in found]})
+    screen.show(render.tools(found) if found else Text("no tool fits these words"), important=True)
+    return Code.DONE
+
+
+def diff(screen: Screen, old: o.Old, new: o.New) -> Code:
+    """Show how two plans differ."""
+    (before, _), (after, _) = read_given_plan(old), read_given_plan(new)
+    found = differences(before, after)
+    screen.document(found.to_json())
+    screen.show(render.changes(found), important=True)
+    return Code.DONE
