@@ -41,7 +41,7 @@ def _ledger(path: str) -> Iterator[sqlite3.Connection]:
     with _LOCK:
         if path not in _OPEN:
             if not Path(path).is_file():
-                raise ToolFailure("business", code="no_ledger", message=f"there is no ledger {path}")
+                raise ToolFailure(f"there is no ledger {path}", code="no_ledger", happened="no")
             _OPEN[path] = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             _OPEN[path].execute("pragma synchronous = full")
         yield _OPEN[path]
@@ -60,7 +60,7 @@ def read_payment(ledger: str, payment: str) -> Payment:
     with _ledger(ledger) as db:
         found = db.execute("select id, payer, cents, day from payments where id = ?", (payment,)).fetchone()
     if found is None:
-        raise ToolFailure("business", code="no_payment", message=f"the ledger has no payment {payment}")
+        raise ToolFailure(f"the ledger has no payment {payment}", code="no_payment")
     return Payment(id=found[0], payer=found[1], cents=found[2], day=found[3])
 
 
@@ -89,12 +89,7 @@ def refund(ledger: str, payment: str, context: ToolContext) -> int:
             (payment,),
         ).fetchone()
         if found is None or found[1]:
-            raise ToolFailure(
-                "business",
-                code="account_closed",
-                message=f"the account behind {payment} is closed",
-                happened="no",
-            )
+            raise ToolFailure(f"the account behind {payment} is closed", code="account_closed", happened="no")
         row = (context.idempotency_key, payment, found[0])
         number = db.execute("insert into refunds (key, payment, cents) values (?, ?, ?)", row).lastrowid
     assert number is not None
