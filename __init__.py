@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .executor.journal.journal import MemoryJournal
     from .executor.journal.sqlite_journal import SqliteJournal
     from .executor.mcp_session import mcp_tools
+    from .executor.openapi_import import openapi_tools
     from .executor.run import Run
     from .executor.session import Session
     from .executor.telemetry import Telemetry
@@ -146,6 +147,7 @@ __all__ = [
     "guarded_client",
     "mcp_server",
     "mcp_tools",
+    "openapi_tools",
     "review",
     "tool",
     "tools_of",
@@ -162,6 +164,7 @@ _HOMES = {
     "executor.hands.hooks": ("Keep",),
     "executor.journal.journal": ("MemoryJournal",),
     "executor.mcp_session": ("mcp_tools",),
+    "executor.openapi_import": ("openapi_tools",),
     "executor.run": ("Run",),
     "executor.session": ("Session",),
     "executor.journal.sqlite_journal": ("SqliteJournal",),

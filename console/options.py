@@ -176,7 +176,7 @@ Tools = Annotated[
         "-t",
         metavar="MODULE:NAME",
         envvar="FOREPLAN_TOOLS",
-        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions.",
+        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL.",
         show_default=False,
     ),
 ]
@@ -317,7 +317,11 @@ Yes = Annotated[
 ]
 ApprovalFile = Annotated[
     str | None,
-    typer.Option("--approval", metavar="FILE", help="The approval, as `foreplan approve` wrote it."),
+    typer.Option(
+        "--approval",
+        metavar="FILE",
+        help="The approval, as `foreplan approve` wrote it; it is used up in the journal, so it needs --journal.",
+    ),
 ]
 SigningKey = Annotated[
     str | None,

@@ -38,9 +38,9 @@ from ..policies.evidence import retry_after
 from ..policies.failures import Happened, Kind, ToolFailure
 from ..policies.secrets import Scrubber, Secret
 from ..policies.text import safe_text, shorten
+from ..registry.imports import ToolFinding
 from ..registry.mcp_declared import (
     Said,
-    ToolFinding,
     acceptable,
     changes,
     declared_tools,

@@ -15,7 +15,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..policies.canonical import digest
 from ..policies.causes import by_status
@@ -24,14 +24,13 @@ from ..policies.errors import BadInput, ToolRefused
 from ..policies.failures import Happened, Kind, ToolFailure
 from ..policies.permissions import Level
 from ..policies.text import did_you_mean, safe_text, shorten
-from .options import OPTIONS, check_options, checked_name
-from .schema import compile_schema
+from .imports import ToolFinding, checked_options, unpinned
+from .options import check_options, checked_name
 from .tools import Tool
 from .values import Json
 
 __all__ = [
     "Said",
-    "ToolFinding",
     "acceptable",
     "changes",
     "declared_tools",
@@ -50,17 +49,6 @@ MOST_MEDIA = 65_536
 """Bytes of an image that stand in a result; of a larger one only its kind and size do."""
 
 Call = Callable[..., Any]
-
-
-class ToolFinding(NamedTuple):
-    """What was noticed about a declared tool. `loaded` says whether it can be called all the same."""
-
-    tool: str
-    """As the server calls it."""
-    code: str
-    """invalid_schema, invalid_name, duplicate_name, task_only, renamed, tightened, not_pinned, contract_changed"""
-    message: str
-    loaded: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +117,7 @@ def _declared(
 ) -> Tool | None:
     """One tool, or None and a finding. What the operator says wrongly of it is raised."""
     name = str(document.get("name"))
-    options = _checked(said.options_of(name), said.prefix + name)
+    options = checked_options(said.options_of(name), said.prefix + name)
     hints = document.get("annotations")
     noticed = _tightened(name, options, hints if isinstance(hints, Mapping) else {})
     if not isinstance(document.get("inputSchema"), Mapping):
@@ -160,28 +148,12 @@ def _declared(
         findings.append(ToolFinding(shorten(name, 80), code, shorten(str(error), 300)))
         return None
     if said.pinned is not None and said.pinned.get(name) != pin:
-        findings.append(_unpinned(name, said.pinned))
+        findings.append(unpinned(name, said.pinned))
         return None
     if ours != said.prefix + name:
         findings.append(ToolFinding(name, "renamed", f"it is called {ours!r} here", loaded=True))
     findings += noticed
     return dataclasses.replace(made, recorded_source=pin)
-
-
-def _checked(options: dict[str, Any], name: str) -> dict[str, Any]:
-    """The options as a tool keeps them. Raises `ToolRefused`: a slip of the operator's is no finding about the server."""
-    anything = compile_schema({"type": "object"})
-    judged = ("examples", "requires_approval", "result_from")  # by the schema of the tool, so with it
-    return {
-        key: said if key in judged else OPTIONS[key](said, name, anything) for key, said in options.items()
-    }
-
-
-def _unpinned(name: str, pinned: Mapping[str, str]) -> ToolFinding:
-    if name in pinned:
-        message = "its declaration is not the one that was pinned; look at it, and pin it anew"
-        return ToolFinding(name, "contract_changed", message)
-    return ToolFinding(name, "not_pinned", "nobody has pinned this tool; look at it, and pin it")
 
 
 def _text(said: object) -> str:

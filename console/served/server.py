@@ -96,7 +96,8 @@ def _server(mcp: Any, engine: Engine, service: Service) -> Any:
             _TOOLS: lambda: compact(engine.scrub(catalogue(service.tools))),
         }
         if uri not in texts:
-            raise mcp.MCPError(code=types.INVALID_PARAMS, message=f"there are {' and '.join(texts)}")
+            refused: Any = mcp.MCPError
+            raise refused(code=types.INVALID_PARAMS, message=f"there are {' and '.join(texts)}")
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=texts[uri]())])
 
     @asynccontextmanager

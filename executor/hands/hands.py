@@ -28,6 +28,7 @@ from ...policies.failures import Failure, Happened, Kind, ToolFailure
 from ...policies.pace import Rules
 from ...policies.policies import Policies, Rates
 from ...policies.retry import may_repeat
+from ...policies.text import with_article
 from ...registry.attempt import Line
 from ...registry.schema import Schema, compile_schema
 from ...registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
@@ -430,7 +431,7 @@ def failure_of(error: BaseException, policies: Policies) -> Failure:
         failure = classify(error, rules=policies.failures)
         return failure._replace(code=str(_plain_text(failure.code)), details=_plain_details(failure.details))
     except Exception:
-        message = f"it raised a {type(error).__name__} that cannot be read"
+        message = f"it raised {with_article(type(error).__name__)} that cannot be read"
         return Failure(
             Kind.BUSINESS,
             "tool_error",

@@ -137,7 +137,7 @@ Command: TypeAlias = Write | Perform | Sleep | Ask | Consult | Replan | Think
 class Frame:
     """Steps of one block under way: the plan, or one item of a group. `path` is what the paths of its steps begin with."""
 
-    __slots__ = ("block", "index", "item", "lane", "left", "nodes", "path", "undo", "why")
+    __slots__ = ("block", "index", "item", "lane", "left", "lost", "nodes", "path", "undo", "why")
 
     def __init__(
         self, block: Block, path: Path, lane: Lane | None = None, index: int = 0, item: Any = None
@@ -151,6 +151,8 @@ class Frame:
         self.left = len(self.nodes)
         self.undo: list[Undone] = []
         """What is to be taken back if this unit fails, in the order in which it was done."""
+        self.lost = 0
+        """How many of its effects cannot be taken back, because the call that would do it cannot be worked out."""
         self.why: Failure | None = None
         """Why the unit failed although its steps did not: its output does not resolve."""
         for id_, node in self.nodes.items():
