@@ -7,7 +7,7 @@ is no plain JSON) stops that run alone; a fault of the file stops every run that
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -181,7 +181,7 @@ class Ledger:
         self._connection: sqlite3.Connection | None = None
         self.commits = 0
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[Entry], handed_over: Callable[[], None]) -> None:
         """Commit the entries; whatever goes wrong is told to the logs that it concerns."""
         portions: dict[Tail, Portion] = {}
         for tail, event in entries:
@@ -191,7 +191,7 @@ class Ledger:
                     portion = portions[tail] = Portion(tail)
                 portion.events.append(event)
         if portions:
-            self._write(list(portions.values()))
+            self._write(list(portions.values()), handed_over)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -199,13 +199,13 @@ class Ledger:
         if connection is not None:
             connection.close()
 
-    def _write(self, portions: list[Portion]) -> None:
+    def _write(self, portions: list[Portion], handed_over: Callable[[], None]) -> None:
         try:
-            self._commit(portions)
+            self._commit(portions, handed_over)
         except (sqlite3.IntegrityError, sqlite3.DataError, _Stale) as error:
             if len(portions) > 1:  # the fault of one run must not be another's
                 for portion in portions:
-                    self._write([portion])
+                    self._write([portion], handed_over)
             else:
                 portions[0].tail.fail(self._blame(portions[0], error))
         except BaseException as error:
@@ -218,7 +218,7 @@ class Ledger:
             for portion in portions:
                 portion.written()
 
-    def _commit(self, portions: list[Portion]) -> None:
+    def _commit(self, portions: list[Portion], handed_over: Callable[[], None]) -> None:
         """One transaction. Few statements: each of them lets the event loop's thread in (see `writer.py`)."""
         connection = self._connection = self._connection or self._file.connect()
         most: int = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
@@ -238,6 +238,7 @@ class Ledger:
             if entries:
                 enter(connection, entries, self._key)
             self._file.still_there()
+            handed_over()
             connection.execute("COMMIT")
             self.commits += 1
         except BaseException:
