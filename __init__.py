@@ -8,16 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .console.served.server import mcp_server
     from .executor.agent import create_agent
+    from .executor.batches.batch import Batch
+    from .executor.batches.rows import RowResult
+    from .executor.batches.sources import FileRows
+    from .executor.batches.sqlite_rows import SqliteRows
     from .executor.engine import Engine
     from .executor.hands.hooks import Keep
     from .executor.journal.journal import MemoryJournal
     from .executor.journal.sqlite_journal import SqliteJournal
     from .executor.mcp_session import mcp_tools
+    from .executor.openapi_import import openapi_tools
     from .executor.run import Run
     from .executor.session import Session
     from .executor.telemetry import Telemetry
-    from .planner.approvals import Approval
+    from .planner.approvals import Approval, RowLimit
     from .planner.building import PlanBuilder
     from .planner.checking import check
     from .planner.model_planner import ModelPlanner
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from .planner.models.budgeted import Budgeted
     from .planner.models.extract import extract_with
     from .planner.models.fallback import Fallback
+    from .planner.models.local_model import LocalModel
     from .planner.models.messages import AIMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
     from .planner.models.openai_model import OpenAIModel
     from .planner.models.priced import Priced
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from .planner.react import React
     from .planner.reviewing import diff, review
     from .planner.subplans import as_tool
+    from .policies.batches import BatchRules
     from .policies.effect import Effect
     from .policies.errors import CannotPlan, ForeplanError
     from .policies.failures import Failure, Kind, ToolFailure
@@ -63,6 +71,8 @@ __all__ = [
     "AIMessage",
     "AnthropicModel",
     "Approval",
+    "Batch",
+    "BatchRules",
     "Breaker",
     "Budget",
     "Budgeted",
@@ -76,6 +86,7 @@ __all__ = [
     "EnvironmentSecrets",
     "Failure",
     "Fallback",
+    "FileRows",
     "ForeplanError",
     "Found",
     "FunctionPlanner",
@@ -87,6 +98,7 @@ __all__ = [
     "Kind",
     "Level",
     "Limits",
+    "LocalModel",
     "MappingSecrets",
     "MemoryJournal",
     "ModelPlanner",
@@ -106,11 +118,14 @@ __all__ = [
     "Retry",
     "Retrying",
     "Roles",
+    "RowLimit",
+    "RowResult",
     "Run",
     "ScriptedModel",
     "Secret",
     "Session",
     "SqliteJournal",
+    "SqliteRows",
     "StaticPlanner",
     "Step",
     "SystemMessage",
@@ -130,23 +145,31 @@ __all__ = [
     "diff",
     "extract_with",
     "guarded_client",
+    "mcp_server",
     "mcp_tools",
+    "openapi_tools",
     "review",
     "tool",
     "tools_of",
 ]
 
 _HOMES = {
+    "console.served.server": ("mcp_server",),
     "executor.agent": ("create_agent",),
+    "executor.batches.batch": ("Batch",),
+    "executor.batches.rows": ("RowResult",),
+    "executor.batches.sources": ("FileRows",),
+    "executor.batches.sqlite_rows": ("SqliteRows",),
     "executor.engine": ("Engine",),
     "executor.hands.hooks": ("Keep",),
     "executor.journal.journal": ("MemoryJournal",),
     "executor.mcp_session": ("mcp_tools",),
+    "executor.openapi_import": ("openapi_tools",),
     "executor.run": ("Run",),
     "executor.session": ("Session",),
     "executor.journal.sqlite_journal": ("SqliteJournal",),
     "executor.telemetry": ("Telemetry",),
-    "planner.approvals": ("Approval",),
+    "planner.approvals": ("Approval", "RowLimit"),
     "planner.building": ("PlanBuilder",),
     "planner.checking": ("check",),
     "planner.model_planner": ("ModelPlanner",),
@@ -154,6 +177,7 @@ _HOMES = {
     "planner.models.budgeted": ("Budgeted",),
     "planner.models.extract": ("extract_with",),
     "planner.models.fallback": ("Fallback",),
+    "planner.models.local_model": ("LocalModel",),
     "planner.models.messages": ("AIMessage", "HumanMessage", "SystemMessage", "ToolCall", "ToolMessage"),
     "planner.models.openai_model": ("OpenAIModel",),
     "planner.models.priced": ("Priced",),
@@ -171,6 +195,7 @@ _HOMES = {
     "policies.errors": ("CannotPlan", "ForeplanError"),
     "policies.failures": ("Failure", "Kind", "ToolFailure"),
     "policies.permissions": ("Level", "Principal", "Roles"),
+    "policies.batches": ("BatchRules",),
     "policies.policies": ("Breaker", "Budget", "Limits", "Policies", "Rate", "Rates"),
     "policies.retry": ("Retry",),
     "policies.secrets": ("Secret",),

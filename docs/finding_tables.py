@@ -1,10 +1,11 @@
-"""The tables of codes of `checking.md` and `codes.md`, written from `foreplan.planner.findings.CODES`."""
+"""The tables of codes of `checking.md`, `codes.md` and `batches.md`, written from what the code says of them."""
 
 from __future__ import annotations
 
+from foreplan.executor.batches.rows import CODES as ROW_CODES
 from foreplan.planner.findings import CODES
 
-__all__ = ["code_sections", "code_table"]
+__all__ = ["code_sections", "code_table", "row_code_table"]
 
 
 def code_table() -> str:
@@ -23,3 +24,9 @@ def code_sections() -> str:
     for code, doc in sorted(CODES.items()):
         parts += [f"## {code}", "", f"*{doc.severity}*: {doc.meaning}", "", doc.remedy, ""]
     return "\n".join(parts)
+
+
+def row_code_table() -> str:
+    """A line for each reason why a row of a batch cannot run."""
+    rows = ["| code | what it says |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{code}` | {meaning} |" for code, meaning in ROW_CODES.items())])

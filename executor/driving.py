@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+import anyio
+
 from ..planner.approvals import (
     Approval,
     approval_needed,
@@ -24,6 +26,7 @@ from ..planner.plan import Plan
 from ..policies.errors import (
     BadInput,
     ForeplanError,
+    JournalError,
     NotApproved,
     UnknownRun,
     expect,
@@ -34,11 +37,12 @@ from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
+from .batches.running import BatchRuntime
 from .blocking import DRIVING, first_error
 from .changes import accepted_by, terms_of
 from .events import Event, Outcome
 from .hands.hands import Result
-from .journal.journal import Journal, Log
+from .journal.journal import BatchLog, Journal, Log
 from .mind.admission import interrupted
 from .mind.budget import Used
 from .mind.mind import go_by, outstanding, replay
@@ -48,7 +52,10 @@ from .recorded import is_closed, recorded, without_contract
 from .run import Run, run_of
 from .runtime import Answer, Runtime, answer_to, decision_made
 
-__all__ = ["Driving", "answers_in", "expect_inside", "held"]
+_LOOK = 0.05
+"""Seconds between two looks whether a run is let go of."""
+
+__all__ = ["Driving", "answers_in", "expect_inside", "held", "spent_json"]
 
 
 class Driving(Planning):
@@ -58,8 +65,15 @@ class Driving(Planning):
     _approvers: tuple[Verifier, ...]
     _approver_differs: bool
     _live: dict[str, Runtime]
+    _batches: dict[str, BatchRuntime]
     _passed: tuple[Plan, tuple[Tool, ...]] | None
     _ruled: bool
+    _kept: bool
+    _given: set[str]
+
+    @abstractmethod
+    def _fresh_id(self) -> str:
+        """The id of a run or batch that is given none."""
 
     @abstractmethod
     async def _perform_child(self, call: Call, state: State) -> Result:
@@ -82,8 +96,19 @@ class Driving(Planning):
             self._safe.expect_none("the inputs", inputs)
             self._safe.expect_none("the principal", self.principal.model_dump(mode="json"))
 
-    def _approved(self, plan: Plan, inputs: dict[str, Any], approval: Approval | None) -> None:
-        """Raises `NotApproved` where an approval is needed and missing, spent, or for something else."""
+    def _approved(
+        self,
+        plan: Plan,
+        inputs: dict[str, Any],
+        approval: Approval | None,
+        *,
+        rows: int | None = None,
+        source: str | None = None,
+    ) -> None:
+        """Raises `NotApproved` where an approval is needed and missing, spent, or for something else.
+
+        `rows` and `source` are those of a batch.
+        """
         if approval is None:
             if approval_needed([self.registry[name] for name in tools_of(plan)], self.policies):
                 raise NotApproved(
@@ -104,11 +129,21 @@ class Driving(Planning):
             self.registry,
             self.policies,
             inputs=inputs,
+            rows=rows,
+            source=source,
             principal=self.principal,
             now=self._host.clock(),
         )
         if found:
-            raise NotApproved("the approval does not cover this run: " + "; ".join(found), differences=found)
+            what = "run" if rows is None else "batch"
+            raise NotApproved(
+                f"the approval does not cover this {what}: " + "; ".join(found), differences=found
+            )
+        if not self._kept and approval.id not in self._given:
+            raise BadInput(
+                "an approval is for one run, and only a journal remembers that it was used: "
+                "this engine did not give it, so it needs Engine(..., journal='runs.db')"
+            )
 
     def _opening(
         self,
@@ -135,7 +170,7 @@ class Driving(Planning):
             approval=approval.to_json() if approval is not None else None,
             planner=planner,
             hooks=self._host.asked,
-            spent=_spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
+            spent=spent_json(self._spent.pop(plan.digest, Used())) if plan is not None else None,
             planner_calls=model_calls_of(self._host.planner),
             fallback=fallback,
             trace=self._traced(runtime.state, run, dialogue=plan is None),
@@ -158,6 +193,8 @@ class Driving(Planning):
     ) -> tuple[State, dict[str, Any] | None]:
         """The state of a run that may go on here: not closed, and by the same tools, rules and principal, or by what
         somebody accepts in their place, which is given too."""
+        if events and isinstance(events[0], e.BatchOpened):
+            raise BadInput(f"{run_id!r} is a batch: take it up with resume_batch({run_id!r})")
         begun = bool(events) and isinstance(events[0], e.RunOpened) and (events[0].agent or len(events) > 1)
         if not begun or not isinstance(events[0], e.RunOpened):
             raise BadInput(f"run {run_id!r} was interrupted before it had a plan; start it anew")
@@ -214,6 +251,25 @@ class Driving(Planning):
             runtime.write(decision_made(id_, answer, runtime.stamp()))
         return outstanding(runtime.state)
 
+    async def _reopened(self, run_id: str, patience: float) -> BatchLog:
+        """The log of a run, as soon as whoever drives it lets go of it."""
+        until = anyio.current_time() + patience
+        while anyio.current_time() < until:
+            with suppress(JournalError):
+                return self.journal.reopen(run_id)
+            await anyio.sleep(_LOOK)
+        return self.journal.reopen(run_id)
+
+    def _expect_in_time(self, state: State, answers: Mapping[str, Answer]) -> None:
+        """Raises `NotApproved` for a yes to a call whose run may begin none any more."""
+        expires_at = state.approval.get("expires_at") if state.approval is not None else None
+        begin = [id_ for id_, answer in answers.items() if answer.choice in ("approve", "edit", "retry")]
+        if begin and expires_at is not None and self._host.clock() >= expires_at:
+            raise NotApproved(
+                f"{begin[0]!r} cannot be allowed: the approval of run {state.run!r} has expired, so no call can begin any "
+                f"more; reject it, or cancel the run, approve the plan again and run it anew"
+            )
+
     def _runtime(self, state: State, log: Log) -> Runtime:
         """A run in the hands of this engine; nothing of an engine that is at rest refers back to it."""
         if self._host.telemetry is not None:
@@ -253,7 +309,7 @@ def _form_of(plan: Plan) -> dict[str, Any] | None:
     return {"type": "object", "properties": {key: {} for key in output}, "required": sorted(output)}
 
 
-def _spent_json(spent: Used) -> dict[str, Any] | None:
+def spent_json(spent: Used) -> dict[str, Any] | None:
     """What making a plan has used, as the opening of a run says it."""
     said = {
         "tool_calls": spent.tool_calls,

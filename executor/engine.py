@@ -12,12 +12,11 @@ Every async method has a blocking twin for programs without an event loop.
 from __future__ import annotations
 
 import copy
-import inspect
 import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ import anyio
 
 from ..planner.approvals import (
     Approval,
+    RowLimit,
     Scope,
     bind,
     sign,
@@ -41,23 +41,24 @@ from ..planner.react import React
 from ..planner.subplans import Subplan
 from ..policies.errors import (
     BadInput,
-    JournalError,
     NotApproved,
     expect,
 )
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.signing import Signer, Verifier
-from ..policies.text import did_you_mean
+from ..policies.spelling import spelled_where
 from ..registry.registry import Registry
 from ..registry.search import Search
 from ..registry.tools import Tool
 from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
+from .batches.running import BatchRuntime
+from .batching import Batching
 from .blocking import block, first_error
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
-from .driving import Driving, answers_in, expect_inside, held
+from .driving import answers_in, expect_inside, held
 from .early import Early
 from .events import ASIDE, Event
 from .handed_in import check_deadline, check_host, check_names, check_run_id, journal_of, verifiers_of
@@ -66,7 +67,7 @@ from .hands.hands import Hands, Result
 from .hands.limits import Limiter
 from .hands.safe import Safe
 from .hands.telling import Listen
-from .journal.journal import Journal, Log, RunLine
+from .journal.journal import Journal, RunLine
 from .mind.budget import Used, seconds_left
 from .mind.mind import all_stays, replay
 from .mind.state import Call, State
@@ -83,13 +84,22 @@ from .shelf import Shelf
 from .stream import EventStream
 from .watching import Observer, Watcher
 
-__all__ = ["Engine"]
-
-_LOOK = 0.05
-"""Seconds between two looks whether a run is let go of."""
+__all__ = ["ELSEWHERE", "Engine"]
 
 
-class Engine(Driving):
+ELSEWHERE = {
+    **{name: f"policies=Policies({name}=...)" for name in Policies.model_fields},
+    "model": "react=React(model), or planner=ModelPlanner(model)",
+    "roles": "policies=Policies(roles=...), or principal=Principal(id=..., roles=...)",
+    "permissions": "principal=Principal(id=..., permissions=...)",
+    "tools": "registry=...",
+    "db": "journal=...",
+}
+"""Options that are looked for here and stand elsewhere, or have another name."""
+
+
+@spelled_where(ELSEWHERE)
+class Engine(Batching):
     """Tools, a planner, rules and a journal, put together.
 
     `journal` is a `Journal` or the path of an SQLite file; without one, runs live in memory. `principal` is on whose
@@ -104,13 +114,6 @@ class Engine(Driving):
     `.note`). `telemetry` is a `Telemetry` that tells OpenTelemetry of runs. `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
     `approver_differs`: who approves must not be who the run acts for.
     """
-
-    def __new__(cls, *given: Any, **options: Any) -> Engine:
-        """Refuse an option that does not exist, with the nearest one that does."""
-        for name in options.keys() - _OPTIONS if cls is Engine else ():
-            guess = did_you_mean(name, _OPTIONS) or f"; there are {', '.join(sorted(_OPTIONS))}"
-            raise BadInput(f"an engine has no option {name!r}{guess}")
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -148,6 +151,9 @@ class Engine(Driving):
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
         self.journal = journal_of(journal)
+        self._kept = journal is not None
+        self._given: set[str] = set()
+        """The ids of the approvals that were given here."""
         self._approvers = verifiers_of(approvers)
         expect(bool, approver_differs, "approver_differs")
         self._approver_differs = approver_differs
@@ -187,6 +193,7 @@ class Engine(Driving):
         if telemetry is not None:
             telemetry.knows(self._host.limiter, self.journal)
         self._live: dict[str, Runtime] = {}
+        self._batches: dict[str, BatchRuntime] = {}
         self._spent: dict[str, Used] = {}
         """What making a plan has used, by its digest, until a run is charged with it."""
         self._shelf = Shelf(search)
@@ -195,6 +202,16 @@ class Engine(Driving):
 
     def __repr__(self) -> str:
         return f"<Engine of {len(self.registry)} tools>"
+
+    @property
+    def planner(self) -> Planner | None:
+        """Who writes and mends plans here."""
+        return self._host.planner
+
+    @property
+    def approvers(self) -> tuple[Verifier, ...]:
+        """Whose signatures make an approval one; without any, an approval needs none."""
+        return self._approvers
 
     # ------------------------------------------------------------------------------------------ before a run
 
@@ -213,7 +230,7 @@ class Engine(Driving):
         `run` raise; `NotApproved` with the `plan` where it needs an approval.
         """
         check_run_id(run_id)
-        run_id = run_id or _new_id(self._host.clock())
+        run_id = run_id or self._fresh_id()
         # a hook may give a call other arguments: then the early call would be another, made and charged beside it
         if not self.policies.start_early or "before_call" in self._host.hooks:
             plan = await self._plan(goal, schema)
@@ -243,6 +260,7 @@ class Engine(Driving):
         plan: Plan,
         *,
         inputs: Mapping[str, Any] | None = None,
+        batch: RowLimit | int | None = None,
         by: str,
         scope: Scope = "none",
         fallback: bool = False,
@@ -251,18 +269,22 @@ class Engine(Driving):
     ) -> Approval:
         """Say yes to exactly this plan, these inputs, tools, policies and principal; for one run.
 
+        `batch`: for one batch of at most so many rows, in place of the inputs; `RowLimit(rows=..., source=...)` also names
+        the digest of the source.
         `scope` says which re-plans it covers, `fallback` whether a model may go on by itself where the plan does not;
         `expires_in` is in seconds. With a `signer` the approval is signed. Raises `CheckFailed`.
         """
         self._checked(plan)
         if expires_in is not None and not (isinstance(expires_in, int | float) and expires_in > 0):
             raise BadInput(f"expires_in is a number of seconds from now on, not {expires_in!r}")
+        limit = _row_limit(batch, inputs)
         now = self._host.clock()
         approval = bind(
             plan,
             self.registry,
             self.policies,
-            inputs=settle_inputs(plan, inputs),
+            inputs=None if limit is not None else settle_inputs(plan, inputs),
+            batch=limit,
             principal=self.principal,
             by=by,
             scope=scope,
@@ -270,6 +292,7 @@ class Engine(Driving):
             expires_at=None if expires_in is None else now + expires_in,
             now=now,
         )
+        self._given.add(approval.id)
         return approval if signer is None else sign(approval, signer)
 
     # ------------------------------------------------------------------------------------------ running
@@ -284,6 +307,9 @@ class Engine(Driving):
         deadline: float | None = None,
     ) -> Run:
         """Run a plan to its end, or to where only people can go on.
+
+        An `approval` is used up in the engine's journal. An engine without one takes only approvals that it gave itself: any
+        other could be used again by the next engine.
 
         `deadline` is in how many seconds it is wanted to end, waits for people included: an objective, which is measured
         and told and stops nothing (`Policies(budget=Budget(seconds=...))` does).
@@ -307,12 +333,15 @@ class Engine(Driving):
         check_run_id(run_id)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
+        if self.policies.fallback and self._react is None:
+            raise BadInput(
+                "the policies let a model go on where the plan does not (`fallback`), and there is none: "
+                "give one, Engine(..., react=React(model)), or at the command line --model"
+            )
         await self._learn()
         self._expect_no_secret(plan, settled)
         shown = await self._shown_for(plan)
-        log = self.journal.create(
-            run_id or _new_id(self._host.clock()), approval=approval.id if approval else ""
-        )
+        log = self.journal.create(run_id or self._fresh_id(), approval=approval.id if approval else "")
         with held(log):
             known = self._known(shown, tools_of(plan)) if asks_models(self._host.planner) else self.registry
             state = State(known)
@@ -369,10 +398,12 @@ class Engine(Driving):
         check_run_id(run_id)
         await self._learn()
         said = spoken(messages)
+        if not any(message.content.strip() for message in said if isinstance(message, HumanMessage)):
+            raise BadInput("there is nothing to answer: no message of a person says anything")
         shown = await self._shown(None, _asked(said), always=_called(said))
         spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)
-        log = self.journal.create(run_id or _new_id(self._host.clock()))
+        log = self.journal.create(run_id or self._fresh_id())
         with held(log):
             state = State(self._known(shown, ()))
             runtime = self._runtime(state, log)
@@ -420,6 +451,11 @@ class Engine(Driving):
         """
         expect(str, run_id, "the id of a run")
         await self._learn()
+        opening = self.journal.opening(run_id)
+        if opening is not None:
+            return await self._decide_row(opening, decisions, patience)
+        if isinstance(next(iter(self.journal.events(run_id)), None), e.BatchOpened):
+            raise BadInput(f"{run_id!r} is a batch: answer its questions with decide_batch({run_id!r}, ...)")
         log = await self._reopened(run_id, patience)
         with held(log):
             state = recorded(self.journal, run_id)
@@ -441,25 +477,6 @@ class Engine(Driving):
             for id_, answer in answers.items():
                 runtime.write(decision_made(id_, answer, runtime.stamp()))
         return run_of(state)
-
-    async def _reopened(self, run_id: str, patience: float) -> Log:
-        """The log of a run, as soon as whoever drives it lets go of it."""
-        until = anyio.current_time() + patience
-        while anyio.current_time() < until:
-            with suppress(JournalError):
-                return self.journal.reopen(run_id)
-            await anyio.sleep(_LOOK)
-        return self.journal.reopen(run_id)
-
-    def _expect_in_time(self, state: State, answers: Mapping[str, Answer]) -> None:
-        """Raises `NotApproved` for a yes to a call whose run may begin none any more."""
-        expires_at = state.approval.get("expires_at") if state.approval is not None else None
-        begin = [id_ for id_, answer in answers.items() if answer.choice in ("approve", "edit", "retry")]
-        if begin and expires_at is not None and self._host.clock() >= expires_at:
-            raise NotApproved(
-                f"{begin[0]!r} cannot be allowed: the approval of run {state.run!r} has expired, so no call can begin any "
-                f"more; reject it, or cancel the run, approve the plan again and run it anew"
-            )
 
     async def resume_all(
         self,
@@ -562,7 +579,9 @@ class Engine(Driving):
         ]
         for child in [id_ for id_ in self._live if is_child(id_, run_id)]:
             self._live[child].cancel()
-        if run_id in self._live:
+        if run_id in self._batches:
+            self._batches[run_id].cancel()
+        elif run_id in self._live:
             self._live[run_id].cancel()
         else:
             self._close(run_id)
@@ -573,6 +592,9 @@ class Engine(Driving):
         """Close a run that nobody drives."""
         log = self.journal.reopen(run_id)
         with held(log):
+            if isinstance(next(iter(self.journal.events(run_id)), None), e.BatchOpened):
+                self._close_batch(run_id, log)
+                return
             state = recorded(self.journal, run_id)
             if state.closed is not None:
                 raise is_closed(run_id, state.closed)
@@ -707,38 +729,30 @@ class Engine(Driving):
 
     # ------------------------------------------------------------------------------------------ inside
 
+    def _fresh_id(self) -> str:
+        return _new_id(self._host.clock())
+
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state: the call's own run is begun, or taken up where it stands."""
         subplan = call.tool.function
         if not isinstance(subplan, Subplan):
             raise BadInput(f"{call.tool.name!r} is a sub-plan without its plan; make it with as_tool(...)")
-        child = Engine(
-            subplan.tools,
-            policies=child_policies(state.policies, call, subplan.tools),
-            journal=self.journal,
-            principal=call.principal,
-            clock=self._host.clock,
-            dice=self._host.dice,
-            hands=self._host.hands,
-            authorize=self._host.authorize,
-            before_call=self._host.hooks.get("before_call"),
-            after_call=self._host.hooks.get("after_call"),
-        )
-        child.principal = (
-            call.principal
-        )  # granted already, by the roles of today and not those that were recorded
-        child._live, child._readers = self._live, self._readers
-        child._safe = self._safe
-        host = self._host
-        child._host = child._host._replace(
-            safe=self._safe,
-            limiter=host.limiter,
-            listen=host.listen,
-            readers=host.readers,
-            telemetry=host.telemetry,
-        )
+        child = self._inside(subplan, call, state)
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
+
+    def _inside(self, subplan: Subplan, call: Call, state: State) -> Engine:
+        """This engine for the run that a call of a sub-plan is: with its tools, its bounds, and on whose behalf the call is."""
+        other = copy.copy(self)
+        other.registry = subplan.tools
+        other.policies = child_policies(state.policies, call, subplan.tools)
+        other.principal = (
+            call.principal
+        )  # granted already, by the roles of today and not those that were recorded
+        other._react, other._passed, other._spent = None, None, {}
+        other._host = self._host.inside()
+        check_names(other.policies, other.registry)
+        return other
 
     async def _as_child(
         self, plan: Plan, call: Call, approval: dict[str, Any] | None, seconds: float | None
@@ -766,9 +780,6 @@ class Engine(Driving):
             return end_of_child(state, await self._drive(runtime, commands))
 
 
-_OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
-
-
 @contextmanager
 def _hands_over(plan: Plan) -> Iterator[None]:
     """Whoever is told that a plan needs an approval gets the plan, which nobody else holds."""
@@ -782,6 +793,19 @@ def _hands_over(plan: Plan) -> Iterator[None]:
 def _new_id(now: float) -> str:
     """Sorts by time, cannot be guessed."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(4)}"
+
+
+def _row_limit(batch: RowLimit | int | None, inputs: Mapping[str, Any] | None) -> RowLimit | None:
+    """How many rows are approved. Raises `BadInput`."""
+    if batch is None or isinstance(batch, RowLimit):
+        limit = batch
+    elif isinstance(batch, int) and not isinstance(batch, bool) and batch >= 1:
+        limit = RowLimit(rows=batch)
+    else:
+        raise BadInput(f"batch is the most rows that are approved, or a RowLimit, not {batch!r}")
+    if limit is not None and inputs:
+        raise BadInput("the inputs of a batch are its rows; approve inputs for one run, or a batch")
+    return limit
 
 
 def _asked(messages: Iterable[Message]) -> str:

@@ -10,6 +10,15 @@ never decreasing) and one die (`dice`, an even draw from [0, 1)), so that nothin
     DecisionAsked DecisionMade                                 a person is asked, and answers
     HookAnswered ModelAnswered PatchAccepted PatchRefused      the re-plan
     RunPaused RunResumed RunClosed                             a process lets go, takes up again, the end
+
+A batch has a record of its own beside those of its rows, which are runs. It pauses, asks, is resumed and closes by the same
+events; its own are
+
+    BatchOpened RowsTaken                                      the plan and rules of all rows; all of them are there
+    RowSettled RowParked RowsReopened                          a row ended, waits, is to be tried again
+    ToolHeld ToolFreed                                         a broken tool holds rows back, and is back
+
+and those of a row that no other run has: RowOpened, in the place of RunOpened and PlanAccepted, and RowReopened.
 """
 
 from __future__ import annotations
@@ -27,7 +36,9 @@ __all__ = [
     "ASIDE",
     "EVENTS",
     "INTERRUPTED",
+    "PARKED",
     "PEOPLE",
+    "BatchOpened",
     "CallAdmitted",
     "CallSettled",
     "CallStarted",
@@ -41,12 +52,21 @@ __all__ = [
     "PatchRefused",
     "Path",
     "PlanAccepted",
+    "RowOpened",
+    "RowParked",
+    "RowReopened",
+    "RowSettled",
+    "RowStatus",
+    "RowsReopened",
+    "RowsTaken",
     "RunClosed",
     "RunOpened",
     "RunPaused",
     "RunResumed",
     "RunState",
     "TimerFired",
+    "ToolFreed",
+    "ToolHeld",
     "ValueSettled",
     "decode",
     "encode",
@@ -56,12 +76,17 @@ __all__ = [
 PEOPLE = "waiting for people"
 INTERRUPTED = "interrupted"
 ASIDE = "put aside"
-"""Why a run has paused (`RunPaused.reason`): only people can go on; somebody stopped it; whoever comes next may go on."""
+PARKED = "parked"
+"""Why a run has paused (`RunPaused.reason`): only people can go on; somebody stopped it; whoever comes next may go on; a
+row waits for what its batch makes of it."""
 
 Path: TypeAlias = "tuple[str | int, ...]"
 """Identity of a call inside its run: ids and indices from the outside in, such as `("refund", 3)`."""
 
 RunState: TypeAlias = Literal["running", "waiting", "done", "failed", "stopped"]
+
+RowStatus: TypeAlias = Literal["done", "failed", "stopped", "refused"]
+"""How a row ended: as its run did; or `refused`: it could not run."""
 
 
 class Outcome(StrEnum):
@@ -188,13 +213,14 @@ class TimerFired(NamedTuple):
 
 class DecisionAsked(NamedTuple):
     """A person is asked. `about`: an `unknown` outcome, a `call` that needs approval, a `patch` beyond the scope, or
-    what a step of the plan wants to know (`ask`; `question` holds its arguments and the `schema` of the answer)."""
+    what a step of the plan wants to know (`ask`; `question` holds its arguments and the `schema` of the answer). Of a
+    batch: whether it goes on after its first rows (`canary`)."""
 
     seq: int
     at: float
     dice: float
     id: str
-    about: Literal["unknown", "call", "patch", "ask"]
+    about: Literal["unknown", "call", "patch", "ask", "canary"]
     path: Path
     options: tuple[str, ...]
     question: dict[str, Any]
@@ -298,9 +324,137 @@ class RunClosed(NamedTuple):
     at: float
     dice: float
     state: RunState
-    reason: Literal["", "budget", "cannot_plan", "cancelled", "journal"] = ""
+    reason: Literal["", "budget", "cannot_plan", "cancelled", "journal", "failures", "canary", "shared"] = ""
     output: Any = None
     message: str = ""
+
+
+class BatchOpened(NamedTuple):
+    """A batch exists: `plan` is to be run for each row, by what stands here. `rules` are its own (`BatchRules`).
+
+    `source` says where the rows come from, for people; the other fields mean what they do in `RunOpened`.
+    """
+
+    seq: int
+    at: float
+    dice: float
+    run: str
+    plan: Plan
+    digest: str
+    principal: Principal
+    policies: Policies
+    contracts: dict[str, dict[str, Any]]
+    rules: dict[str, Any]
+    approval: dict[str, Any] | None = None
+    source: dict[str, Any] | None = None
+    planner: bool = False
+    hooks: tuple[str, ...] = ()
+    spent: dict[str, Any] | None = None
+    planner_calls: int = 1
+    deadline: float | None = None
+    trace: str = ""
+
+
+class RowOpened(NamedTuple):
+    """A row of a batch exists: a run of which everything but the inputs is said by its batch. Ordinals count from 1.
+
+    `digest` is that of the inputs, `line` where the row stands in its file. Time runs for it from its next event on.
+    Ordinal 0 is the run of the steps that all rows share.
+    """
+
+    seq: int
+    at: float
+    dice: float
+    run: str
+    batch: str
+    ordinal: int
+    inputs: dict[str, Any]
+    digest: str = ""
+    line: int | None = None
+
+
+class RowReopened(NamedTuple):
+    """A row that ended is to be tried again, from what failed in it."""
+
+    seq: int
+    at: float
+    dice: float
+    principal: Principal
+
+
+class RowsTaken(NamedTuple):
+    """All rows are in the journal, so many of them, those that were set aside included. `digest` is that of the source.
+
+    `openings` is over the openings of all rows in their order; the journal adds it, where it keeps chains.
+    """
+
+    seq: int
+    at: float
+    dice: float
+    rows: int
+    digest: str
+    openings: str = ""
+
+
+class RowSettled(NamedTuple):
+    """A row came to its end: the one record that says how. A row that was set aside before has no `run`.
+
+    `used` is what it has used of the budget. The journal adds at which event of the row that was, and the hash of it.
+    """
+
+    seq: int
+    at: float
+    dice: float
+    ordinal: int
+    run: str
+    status: RowStatus
+    reason: str = ""
+    kind: str = ""
+    code: str = ""
+    message: str = ""
+    line: int | None = None
+    used: dict[str, Any] | None = None
+    events: int = 0
+    closing: str = ""
+
+
+class RowParked(NamedTuple):
+    """A row cannot go on by itself: people are asked (`questions`), or it waits with its `group` for a patch."""
+
+    seq: int
+    at: float
+    dice: float
+    ordinal: int
+    run: str
+    questions: tuple[str, ...] = ()
+    group: dict[str, Any] | None = None
+
+
+class RowsReopened(NamedTuple):
+    """The batch goes on after its end: rows that are not done are to be tried again, and the others to begin."""
+
+    seq: int
+    at: float
+    dice: float
+    by: str
+
+
+class ToolHeld(NamedTuple):
+    """A tool failed again and again: no row begins until it is back, and those that need it wait."""
+
+    seq: int
+    at: float
+    dice: float
+    tool: str
+
+
+class ToolFreed(NamedTuple):
+    """A call of a tool that was held found it back."""
+
+    seq: int
+    at: float
+    dice: float
+    tool: str
 
 
 Event: TypeAlias = (
@@ -320,6 +474,15 @@ Event: TypeAlias = (
     | RunPaused
     | RunResumed
     | RunClosed
+    | BatchOpened
+    | RowOpened
+    | RowReopened
+    | RowsTaken
+    | RowSettled
+    | RowParked
+    | RowsReopened
+    | ToolHeld
+    | ToolFreed
 )
 
 EVENTS: dict[str, type[Event]] = {
@@ -341,6 +504,15 @@ EVENTS: dict[str, type[Event]] = {
         RunPaused,
         RunResumed,
         RunClosed,
+        BatchOpened,
+        RowOpened,
+        RowReopened,
+        RowsTaken,
+        RowSettled,
+        RowParked,
+        RowsReopened,
+        ToolHeld,
+        ToolFreed,
     )
 }
 

@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .events import (
+    BatchOpened,
     DecisionAsked,
     DecisionMade,
     Event,
+    RowParked,
+    RowsReopened,
     RunClosed,
     RunOpened,
     RunPaused,
@@ -25,7 +28,10 @@ from .journal.journal import Journal
 
 __all__ = ["KINDS", "Pause", "Question", "pause_of", "questions_in"]
 
-KINDS: tuple[type[Event], ...] = (RunOpened, DecisionAsked, DecisionMade, RunPaused, RunResumed, RunClosed)
+KINDS: tuple[type[Event], ...] = (
+    *(RunOpened, BatchOpened, DecisionAsked, DecisionMade, RowParked, RunPaused, RunResumed, RunClosed),
+    RowsReopened,
+)
 """The kinds of events that say what a run waits for."""
 
 
@@ -91,11 +97,12 @@ class Pause(NamedTuple):
 def pause_of(journal: Journal, run: str) -> Pause | None:
     """How a run stands; None for one that is closed. Raises `UnknownRun`, `JournalError`."""
     asked: dict[str, DecisionAsked] = {}
-    reason, waiting, answered, expires_at, parent = "", None, 0, None, ""
+    reason, waiting, answered, expires_at, parent, closed = "", None, 0, None, "", False
     for event in journal.some(run, KINDS):
         match event:
-            case RunOpened():
-                expires_at, parent = (event.approval or {}).get("expires_at"), event.parent
+            case RunOpened() | BatchOpened():
+                expires_at = (event.approval or {}).get("expires_at")
+                parent = event.parent if isinstance(event, RunOpened) else ""
             case DecisionAsked():
                 asked[event.id] = event
             case DecisionMade():
@@ -103,12 +110,16 @@ def pause_of(journal: Journal, run: str) -> Pause | None:
                 answered += 1
             case RunPaused():
                 reason, waiting, answered = event.reason, event.waiting, 0
-            case RunResumed():
-                reason, waiting, answered = "", None, 0
+            case RowParked():
+                answered += reason != ""  # the answer to a row
+            case RunResumed() | RowsReopened():
+                reason, waiting, answered, closed = "", None, 0, False
             case RunClosed():
-                return None
+                closed = True
             case _:
                 pass
+    if closed:
+        return None
     open_ = asked if waiting is None else [id_ for id_ in waiting if id_ in asked]
     return Pause(reason, tuple(asked[id_] for id_ in open_), answered if reason else 0, expires_at, parent)
 

@@ -17,10 +17,19 @@ from .changes import contracts_of
 from .events import Event
 from .journal.journal import Journal
 from .mind.mind import all_stays, replay
+from .mind.rows import Common, common_of
 from .mind.state import State
 from .run import Run, run_of
 
-__all__ = ["events_so_far", "is_closed", "read_run", "recorded", "without_contract"]
+__all__ = [
+    "batch_opened",
+    "common_recorded",
+    "events_so_far",
+    "is_closed",
+    "read_run",
+    "recorded",
+    "without_contract",
+]
 
 
 def read_run(journal: Journal, run_id: str, *, at: int | None = None) -> Run:
@@ -38,6 +47,11 @@ def recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
         if not (isinstance(at, int) and 1 <= at <= len(events)):
             raise BadInput(f"run {run_id!r} has the events 1 to {len(events)}, and none {at!r}")
         events = events[:at]
+    if events and isinstance(events[0], e.BatchOpened):
+        raise BadInput(f"{run_id!r} is a batch, and no run: engine.show_batch({run_id!r}) tells of it")
+    if events and isinstance(events[0], e.RowOpened):
+        common = common_recorded(journal, events[0].batch)
+        return replay(State(common.registry, common), events)
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
     missing = without_contract(events)
@@ -47,6 +61,21 @@ def recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
         )
     tools = [Tool.from_contract(contract) for contract in contracts_of(events).values()]
     return replay(State(Registry(*tools)), events)
+
+
+def batch_opened(journal: Journal, batch: str) -> e.BatchOpened:
+    """What a batch was opened with. Raises `UnknownRun`, and `BadInput` for a run that is none."""
+    first = next(iter(journal.events(batch)), None)
+    if not isinstance(first, e.BatchOpened):
+        raise BadInput(f"{batch!r} is a run, and no batch")
+    return first
+
+
+def common_recorded(journal: Journal, batch: str) -> Common:
+    """What the rows of a batch have in common, by the contracts that were recorded."""
+    opened = batch_opened(journal, batch)
+    tools = [Tool.from_contract(contract) for contract in opened.contracts.values()]
+    return common_of(opened, Registry(*tools))
 
 
 def without_contract(events: list[Event]) -> list[str]:
@@ -69,5 +98,5 @@ def events_so_far(journal: Journal, run_id: str) -> list[Event]:
         return []
 
 
-def is_closed(run_id: str, closed: e.RunClosed) -> BadInput:
-    return BadInput(f"run {run_id!r} is closed ({closed.state}): {closed.message}")
+def is_closed(run_id: str, closed: e.RunClosed, *, what: str = "run") -> BadInput:
+    return BadInput(f"{what} {run_id!r} is closed ({closed.state}): {closed.message}")

@@ -36,7 +36,7 @@ from .plan import Patch, Plan, Step, Undo
 
 __all__ = [
     "Approval",
-    "Batch",
+    "RowLimit",
     "Scope",
     "Signature",
     "approval_needed",
@@ -78,7 +78,7 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Batch(Record):
+class RowLimit(Record):
     """Approval of many rows at once: at most `rows` of them, from the source with this digest if one is named."""
 
     rows: int = Field(ge=1)
@@ -116,7 +116,7 @@ class Approval(Record):
     policies: dict[str, Any]
     principal: dict[str, Any]
     inputs: str | None = None
-    batch: Batch | None = None
+    batch: RowLimit | None = None
     signature: Signature | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def bind(
     policies: Policies | None = None,
     *,
     inputs: Mapping[str, Json] | None = None,
-    batch: Batch | None = None,
+    batch: RowLimit | None = None,
     principal: Principal = ANYONE,
     by: str,
     now: float,

@@ -3,7 +3,8 @@
     full      every tool a branch with its own arguments, each of them as the tool says or an expression, at any depth;
               value steps, groups, repeats, undo                          for validators, and services that take schemas
     strict    the same in what strict structured output accepts           see `strict_form`, which also reads it back
-    compact   names of tools and arguments, their types left to the check  for small models and their grammars
+    compact   names of tools and arguments, their types left to the check  where full is too large
+    python    every value is a Python expression, as text               for small models; see `python_form`
 
 What the check accepts is valid here. The converse does not hold: types of expressions, rings, unknown names are the
 check's. So a tool's schema is widened where an expression may stand inside: `oneOf` becomes `anyOf`, and `not`, `if`
@@ -22,12 +23,22 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .plan import DEEPEST_GROUP
 from .prompt import answer_schema
+from .python_form import from_python, python_schema, to_python
 from .strict_form import from_strict, strict_schema, to_strict
 
-__all__ = ["LARGEST", "Form", "from_strict", "plan_schema", "response_schema", "to_strict"]
+__all__ = [
+    "LARGEST",
+    "Form",
+    "from_python",
+    "from_strict",
+    "plan_schema",
+    "response_schema",
+    "to_python",
+    "to_strict",
+]
 
 Json: TypeAlias = Any
-Form = Literal["full", "strict", "compact"]
+Form = Literal["full", "strict", "compact", "python"]
 
 LARGEST = 100_000
 """Characters of a schema that is sent with a request; large services refuse more than about 120,000."""
@@ -50,7 +61,7 @@ def plan_schema(registry: Registry, *, form: Form = "full", patch: bool = False)
     """The JSON Schema (draft 2020-12) of a plan with these tools, or of a patch, or of `cannot_plan`.
 
     `replaces` is known in patches only; a plan that was patched holds it and does not fit the schema of a plan. A
-    strict schema is of the strict form: `from_strict` turns an answer into the document.
+    strict schema is of the strict form: `from_strict` turns an answer into the document; `from_python` likewise.
     """
     match form:
         case "full":
@@ -59,6 +70,8 @@ def plan_schema(registry: Registry, *, form: Form = "full", patch: bool = False)
             return strict_schema(registry, patch=patch)
         case "compact":
             return _compact(registry, patch)
+        case "python":
+            return python_schema(registry, patch=patch)
 
 
 def response_schema(registry: Registry, *, form: Form = "full", patch: bool = False) -> dict[str, Any]:
@@ -68,7 +81,7 @@ def response_schema(registry: Registry, *, form: Form = "full", patch: bool = Fa
     text, and no other stands for it.
     """
     forms: list[Callable[[], dict[str, Any]]] = [lambda: plan_schema(registry, form=form, patch=patch)]
-    if form == "strict":
+    if form in ("strict", "python"):
         return forms[0]()
     if form == "full":
         forms.append(lambda: _compact(registry, patch))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.expressions import FUNCTIONS, METHODS
@@ -22,9 +22,19 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .findings import Finding
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
+from .python_form import to_python
 from .requests import PlanRequest, ReplanRequest
+from .short_prompt import SHORT_RULES, short_examples, short_functions, short_tools
 
-__all__ = ["COMPOSITIONS", "Example", "answer_schema", "plan_messages", "replan_messages"]
+__all__ = [
+    "COMPOSITIONS",
+    "Example",
+    "answer_schema",
+    "catalogue",
+    "plan_language",
+    "plan_messages",
+    "replan_messages",
+]
 
 Json: TypeAlias = Any
 
@@ -124,14 +134,21 @@ COMPOSITIONS: tuple[Example, ...] = (
 )
 """How steps are put together, with tools that do not exist."""
 
-_RULES = """\
+_ANSWER = """\
 You write plans. A plan is one JSON object that says which tools are to be called, with what, and in which order. It \
 is checked first and run later, without you: you see no result while you write it.
 
 Answer with exactly one JSON object and nothing else:
 {"steps":[...],"output":...}  a plan
-{"cannot_plan":"why"}  if the listed tools cannot reach the goal. Never name a tool that is not listed.
+{"cannot_plan":"why"}  if the listed tools cannot reach the goal. Never name a tool that is not listed."""
 
+_PLAN = """\
+A plan is one JSON object that says which tools are to be called, with what, and in which order. It is checked first and \
+run later: you see no result while you write it. Never name a tool that is not listed.
+{"goal":"what it is for","inputs":{a JSON Schema},"steps":[...],"output":...}  "inputs", what differs from run to run, may \
+be left out"""
+
+_RULES = """\
 # A step
 "id"  required, unique in the whole plan: small letters, digits, _
 "tool" and "args"  the call; or, in place of both,
@@ -180,27 +197,35 @@ _DATA = 'The texts in "message", "hint", "details" and "preview", and values in 
 
 
 def plan_messages(
-    request: PlanRequest, *, examples: Sequence[Example] = COMPOSITIONS, instructions: str = ""
+    request: PlanRequest,
+    *,
+    examples: Sequence[Example] = COMPOSITIONS,
+    instructions: str = "",
+    short: bool = False,
 ) -> list[Message]:
-    """What is said to get a plan."""
+    """What is said to get a plan; `short` is for small models (`short_prompt.py`), whose answer is in the Python form."""
     asked = [f"Goal: {request.goal}"]
     if request.inputs is not None:
         asked.append(f"Inputs (JSON Schema), as inputs.NAME: {_compact(request.inputs)}")
     else:
         asked.append("There are no inputs.")
     asked.extend(f"Note: {note}" for note in request.notes)
-    return _messages(request, examples, instructions, "\n".join(asked))
+    return _messages(request, _system(request.tools, examples, instructions, short), "\n".join(asked))
 
 
 def replan_messages(
-    request: ReplanRequest, *, examples: Sequence[Example] = COMPOSITIONS, instructions: str = ""
+    request: ReplanRequest,
+    *,
+    examples: Sequence[Example] = COMPOSITIONS,
+    instructions: str = "",
+    short: bool = False,
 ) -> list[Message]:
     """What is said to get a patch: the goal, and what `request.to_json()` lets a model see of the run."""
     state = request.to_json()
     goal, notes = state.pop("goal"), state.pop("notes")
     asked = [f"Goal: {goal}", _PATCH, *([_DATA] if request.show_tool_text else []), _compact(state)]
     asked.extend(f"Note: {note}" for note in notes)
-    return _messages(request, examples, instructions, "\n".join(asked))
+    return _messages(request, _system(request.tools, examples, instructions, short), "\n".join(asked))
 
 
 def answer_schema(names: Iterable[str], *, patch: bool = False) -> dict[str, Any]:
@@ -243,10 +268,8 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _messages(
-    request: PlanRequest | ReplanRequest, examples: Sequence[Example], instructions: str, asked: str
-) -> list[Message]:
-    said: list[Message] = [SystemMessage(_clean(_system(request.tools, examples, instructions)))]
+def _messages(request: PlanRequest | ReplanRequest, system: str, asked: str) -> list[Message]:
+    said: list[Message] = [SystemMessage(_clean(system))]
     if not request.findings:
         return [*said, HumanMessage(_clean(asked))]
     wrong = _complaint(request.findings)
@@ -256,19 +279,35 @@ def _messages(
     return [*said, HumanMessage(_clean(asked)), previous, HumanMessage(_clean(wrong))]
 
 
-def _system(tools: Registry, examples: Sequence[Example], instructions: str) -> str:
-    shown = [f"Goal: {example.goal}\n{_compact(example.answer)}" for example in examples]
-    parts = [_RULES, _functions(), _MANNERS]
-    if shown:
-        parts.append("\n".join(["# Examples (their tools are made up; never use them)", *shown]))
+def _system(tools: Registry, examples: Sequence[Example], instructions: str, short: bool) -> str:
+    parts = [SHORT_RULES, short_functions(), _MANNERS] if short else [_ANSWER, _RULES, _functions(), _MANNERS]
+    if short and examples is COMPOSITIONS:
+        parts.append(short_examples())
+    elif examples:
+        parts.append(_shown(examples, to_python if short else dict))
     if instructions:
         parts.append(instructions.strip())
-    parts.append(
-        "\n".join(
-            ["# Tools", *(_compact(_told(tool, tools)) for tool in sorted(tools, key=lambda t: t.name))]
-        )
-    )
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, short_tools(tools) if short else _catalogue(tools)])
+
+
+def _shown(examples: Sequence[Example], write: Callable[[Mapping[str, Any]], dict[str, Any]]) -> str:
+    shown = [f"Goal: {example.goal}\n{_compact(write(example.answer))}" for example in examples]
+    return "\n".join(["# Examples (their tools are made up; never use them)", *shown])
+
+
+def _catalogue(tools: Registry) -> str:
+    return "\n".join(["# Tools", *map(_compact, catalogue(tools))])
+
+
+def plan_language() -> str:
+    """How a whole plan document is written, for a model that nobody asks for one: without the tools, see `catalogue`."""
+    shown = _shown([example for example in COMPOSITIONS if "steps" in example.answer], dict)
+    return "\n\n".join([_PLAN, _RULES, _functions(), _MANNERS, shown])
+
+
+def catalogue(tools: Registry) -> list[dict[str, Any]]:
+    """The tools as a model is shown them, by name."""
+    return [_told(tool, tools) for tool in sorted(tools, key=lambda t: t.name)]
 
 
 def _functions() -> str:

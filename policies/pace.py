@@ -85,16 +85,20 @@ class Rest:
 class Circuit:
     """Failures of one kind in a row of one tool. While it is open only what the call that tries brings is counted."""
 
-    __slots__ = ("failures", "open", "until")
+    __slots__ = ("failures", "open", "since", "until")
 
     def __init__(self) -> None:
         self.failures = 0
         self.open = False
+        self.since = 0.0
+        """When it opened."""
         self.until = 0.0
 
     def failed(self, now: float, breaker: Breaker) -> None:
         self.failures += 1
         if self.open or self.failures >= breaker.failures:
+            if not self.open:
+                self.since = now
             self.open = True
             self.until = now + breaker.seconds
 

@@ -71,11 +71,16 @@ class Rates(Frozen):
 
 
 class Breaker(Frozen):
-    """After `failures` of one kind in a row a tool is left alone for `seconds`; then one call tries whether it is back."""
+    """After `failures` of one kind in a row a tool is left alone for `seconds`; then one call tries whether it is back.
+
+    Calls that come meanwhile are refused; with `hold` they wait, and those that may be made again and failed wait with them:
+    as long as `Retry.patience` lasts.
+    """
 
     failures: int = Field(default=5, ge=1)
     seconds: float = Field(default=30.0, gt=0)
     kinds: tuple[Kind, ...] = (Kind.NETWORK, Kind.TIMEOUT)
+    hold: bool = False
 
 
 class Limits(Frozen):

@@ -179,7 +179,7 @@ def test_the_limits_of_a_tool_can_be_shown() -> None:
         "host": "api.example",
         "at_once": {"run": 4, "host": 8},
         "rates": {"tool": "10/s", "principal": "100/min"},
-        "breaker": {"failures": 3, "seconds": 30.0, "kinds": ["network", "timeout"]},
+        "breaker": {"failures": 3, "seconds": 30.0, "kinds": ["network", "timeout"], "hold": False},
     }
     assert limits_text(said) == [
         "at most 4 at once in this run",

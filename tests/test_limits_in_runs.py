@@ -205,8 +205,8 @@ class SlowLog(MemoryLog):
 
 class SlowJournal(MemoryJournal):
     def create(self, run: str, *, approval: str = "") -> SlowLog:
-        made = super().create(run, approval=approval)
-        return SlowLog(run, self._events[run], made._driven)
+        super().create(run, approval=approval)
+        return SlowLog(run, self._events[run], self)
 
 
 def test_a_limit_is_reserved_before_anything_is_awaited(backend: str) -> None:

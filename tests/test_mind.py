@@ -22,6 +22,7 @@ from foreplan import (
 )
 from foreplan.executor import events as e
 from foreplan.executor.events import EVENTS, CallStarted, Event, Outcome, decode, encode
+from foreplan.executor.mind.batch import ON as BATCH_ON
 from foreplan.executor.mind.mind import _ON, advance, outstanding, replay
 from foreplan.executor.mind.state import Perform, Sleep, StaleState, State
 from foreplan.executor.run import run_of
@@ -102,7 +103,7 @@ def recorded() -> tuple[list[Event], Run]:
 
 def test_every_event_has_its_function() -> None:
     """The completeness of `advance`, and of the journal's words."""
-    assert set(_ON) == set(EVENTS.values())
+    assert set(_ON) | set(BATCH_ON) == set(EVENTS.values())
 
 
 def test_replay_of_the_journal_is_the_state_the_run_ended_in() -> None:

@@ -17,9 +17,11 @@ HOMES = {
     "anthropic": ("foreplan.planner.models.anthropic_model",),
     "anyio": (
         "foreplan.executor",
+        "foreplan.planner.models.local_model",
         "foreplan.registry.egress.transport",
         "foreplan.registry.processes",
         "foreplan.planner.models.retrying",
+        "foreplan.console.served",
     ),
     "cryptography": ("foreplan.policies.signing",),
     "httpcore2": ("foreplan.registry.egress.transport",),
@@ -27,7 +29,7 @@ HOMES = {
     "jsonschema": ("foreplan.registry.schema",),
     "keyring": ("foreplan.registry.vaults",),
     "opentelemetry": ("foreplan.executor.telemetry",),
-    "mcp": ("foreplan.executor.mcp_session",),
+    "mcp": ("foreplan.executor.mcp_session", "foreplan.console.served"),
     "networkx": ("foreplan.planner.graph",),
     "openai": ("foreplan.planner.models.openai_model",),
     "pydantic": ("foreplan",),
@@ -38,6 +40,8 @@ HOMES = {
     "rich": ("foreplan.console",),
     "typer": ("foreplan.console.app", "foreplan.console.options"),
     "typing_extensions": ("foreplan.registry.tools",),
+    "uvicorn": ("foreplan.console.served.doors",),
+    "xllamacpp": ("foreplan.planner.models.llama_child",),
     "yaml": ("foreplan.planner.sources",),
 }
 """Each third-party library and where it is at home: a module, or a room with all its modules."""

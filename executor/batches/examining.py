@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import anyio.lowlevel
@@ -21,8 +21,9 @@ import anyio.lowlevel
 from ...policies.canonical import canonical
 from ...policies.errors import BadInput
 from ...policies.text import count
+from ...registry.values import Json
 from .fitting import Fitting
-from .rows import Row, RowFinding, SourceRow, refused
+from .rows import AsideRow, Row, RowFinding, SourceRow, refused
 from .sources import AsyncRows, Rows, open_source
 
 __all__ = ["MARK", "Examined", "changed", "examine"]
@@ -33,8 +34,6 @@ SHOWN = 100
 """Findings that are kept with their sentences; all are counted."""
 _AT_ONCE = 100
 """Rows between two moments at which other tasks may run: about 2 ms."""
-
-Aside = Callable[[SourceRow, tuple[RowFinding, ...]], None]
 
 
 class Examined:
@@ -64,40 +63,53 @@ class Examined:
         return "sha256:" + self._sum.hexdigest()
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the source, in order; at most a thousand where rows bring their own."""
+        return tuple(self.fitting.seen)
+
+    @property
     def runnable(self) -> int:
         """Rows that can run."""
         return self.total - self.set_aside
 
-    def add(self, row: SourceRow) -> tuple[RowFinding, ...]:
-        """Look at the next row; its findings."""
+    def add(self, row: SourceRow) -> None:
+        """Look at the next row."""
         inputs, faults = self.fitting.fit(row)
         self.total += 1
-        whole = _digest_aside(row) if faults else hashlib.sha256(canonical(inputs)).digest()
-        self.marks += whole[:MARK]
-        self._sum.update(whole)
+        digest = _digest(row, inputs, faults)
+        self.marks += digest[:MARK]
+        self._sum.update(digest)
         if faults:
             self.set_aside += 1
             self.found.update(fault.code for fault in faults)
             self.findings += faults[: SHOWN - len(self.findings)]
-        return faults
 
     def rows(self) -> Iterator[Row]:
         """The second reading: the rows that can run, in order. Raises `BadInput` where a row is not what it was."""
-        ordinal = 0
+        return (row for row in self.again() if type(row) is Row)
+
+    def again(self) -> Iterator[Row | AsideRow]:
+        """All rows once more, in order, also those that were set aside. Raises `BadInput` as `rows` does."""
+        marks, ordinal = self.marks, 0
         for row in self.source.rows():
             ordinal = row.ordinal
             inputs, faults = self.fitting.fit(row)
-            whole = _digest_aside(row) if faults else hashlib.sha256(canonical(inputs)).digest()
-            if whole[:MARK] != self.marks[(ordinal - 1) * MARK : ordinal * MARK]:
-                raise BadInput(
-                    f"{self.source.name} changed while it was read: row {ordinal:,} is not what was checked"
-                )
-            if not faults:
-                yield Row(ordinal, row.line, inputs, "sha256:" + whole.hex(), row.given or {})
+            digest = _digest(row, inputs, faults)
+            if digest[:MARK] != marks[(ordinal - 1) * MARK : ordinal * MARK]:
+                said = f"row {ordinal:,} is not what was checked"
+                raise BadInput(f"{self.source.name} changed while it was read: {said}")
+            if faults:
+                yield AsideRow(row, faults)
+            else:
+                yield Row(ordinal, row.line, inputs, "sha256:" + digest.hex(), row.given or {})
         if ordinal != self.total:
-            raise BadInput(
-                f"{self.source.name} changed while it was read: {ordinal:,} rows and not {self.total:,}"
-            )
+            said = f"it has {count(ordinal, 'row')}, and {self.total:,} were checked"
+            raise BadInput(f"{self.source.name} changed while it was read: {said}")
+
+
+def _digest(row: SourceRow, inputs: dict[str, Json], faults: tuple[RowFinding, ...]) -> bytes:
+    """Of the inputs of a row, or of what it has where it cannot run."""
+    return _digest_aside(row) if faults else hashlib.sha256(canonical(inputs)).digest()
 
 
 def _digest_aside(row: SourceRow) -> bytes:
@@ -113,26 +125,18 @@ async def examine(
     *,
     columns: Mapping[str, str] | None = None,
     strict: bool = False,
-    aside: Aside | None = None,
 ) -> Examined:
     """Read all rows for the first time, against the JSON Schema of a plan's inputs.
 
-    `aside` hears of each row that cannot run; with `strict` one is enough for `RowsRefused`, after all were looked at.
-    Raises `BadInput` for a source that cannot be read as a whole, or whose columns are not the plan's.
+    With `strict`, one row that cannot run is enough for `RowsRefused`, after all were looked at. Raises `BadInput` for a source that cannot be read as a whole, or whose columns are not the plan's.
     """
     source = open_source(rows)
     examined = Examined(Fitting(inputs, source, columns))
-
-    def look(row: SourceRow) -> None:
-        faults = examined.add(row)
-        if faults and aside is not None:
-            aside(row, faults)
-
     if isinstance(source, AsyncRows):
-        await source.arrive(look)
+        await source.arrive(examined.add)
     else:
         for row in source.rows():
-            look(row)
+            examined.add(row)
             if row.ordinal % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
     examined.notes = (*source.notes, *examined.fitting.finish())
@@ -141,7 +145,7 @@ async def examine(
     return examined
 
 
-def changed(before: bytes, after: bytes, *, first: int = 5) -> str:
+def changed(before: bytes | bytearray, after: bytes | bytearray, *, first: int = 5) -> str:
     """How the rows with these marks differ from those with those, as the end of a sentence; nothing where they do not."""
     old, new = len(before) // MARK, len(after) // MARK
     both = min(old, new)

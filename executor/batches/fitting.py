@@ -98,8 +98,8 @@ class Fitting:
         for name, column in self.said.items():
             if name not in there:
                 guess = did_you_mean(column, self.seen) or f"; it has {_listed(self.seen)}"
-                what = f"the column {_quoted(column)} (for the input {_quoted(name)})"
-                raise BadInput(f"{self.source.name} lacks {what}{guess}")
+                what = f"no column {_quoted(column)} (for the input {_quoted(name)})"
+                raise BadInput(f"there is {what} in {self.source.name}{guess}")
         for name in self.members.kinds:
             if name in self.members.required and name not in there and name not in self.defaults:
                 raise BadInput(self._no_column(name))
@@ -112,9 +112,8 @@ class Fitting:
         else:
             guess = did_you_mean(name, columns).removeprefix("; ") or f"it has {_listed(columns)}."
             hint = f"{guess} Say which it is: columns={{{name!r}: …}}"
-        return (
-            f"{self.source.name} has no column for the input {_quoted(name)}, which the plan requires; {hint}"
-        )
+        what = f"no column for the input {_quoted(name)}, which the plan requires,"
+        return f"there is {what} in {self.source.name}; {hint}"
 
     def finish(self) -> tuple[str, ...]:
         """What there is to say of the columns when all rows came. Raises `BadInput` for some that never did."""
@@ -229,7 +228,7 @@ def _of_query(read: Convert, kinds: frozenset[str]) -> Convert:
 
 
 def _finding(row: SourceRow, column: str, place: str, code: str, said: str) -> RowFinding:
-    subject = _quoted(column) if column else "the row"
+    subject = f"column {_quoted(column)}" if column else "the row"
     return RowFinding(row.ordinal, row.line, column, place, code, f"{subject} {said}")
 
 

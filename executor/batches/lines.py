@@ -11,12 +11,23 @@ import codecs
 import io
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from ...policies.errors import BadInput
 from ...policies.text import did_you_mean, shorten
 
-__all__ = ["LONGEST", "Cut", "encoding_of", "is_spoilt", "is_text_codec", "lines", "readable", "spoilt"]
+__all__ = [
+    "LONGEST",
+    "Cut",
+    "encoding_of",
+    "is_spoilt",
+    "is_text_codec",
+    "lines",
+    "readable",
+    "spoilt",
+    "text_of",
+]
 
 LONGEST = 16 * 1024 * 1024
 """Characters of a line, and of a row, that are read."""
@@ -64,29 +75,48 @@ def encoding_of(beginning: bytes, said: str | None) -> str:
     if not is_text_codec(said):
         raise BadInput(f"there is no encoding {shorten(repr(said), 60)}{did_you_mean(said, _KNOWN)}")
     name = codecs.lookup(said).name
+    if (
+        name in ("utf-16", "utf-32")
+        and beginning
+        and not any(beginning.startswith(m) for m, n in _BOMS if n == name)
+    ):
+        raise BadInput(
+            f"the file does not begin with the mark of {_shown(name)}; say {name + '-le'!r} or {name + '-be'!r}"
+        )
     return "utf-8-sig" if name == "utf-8" else name
 
 
 def is_text_codec(name: str) -> bool:
     """Whether this names an encoding of text."""
     try:
-        return isinstance(b"".decode(name), str)
+        io.TextIOWrapper(io.BytesIO(), name)
     except (LookupError, ValueError):
         return False
+    return True
+
+
+@contextmanager
+def text_of(file: BinaryIO, encoding: str) -> Iterator[io.TextIOWrapper]:
+    """The text of a file, which stays open."""
+    text = io.TextIOWrapper(file, encoding, "foreplan.marked", newline="")
+    try:
+        yield text
+    except UnicodeError as error:  # what a codec says without asking how errors are to be taken
+        raise BadInput(f"the text cannot be read as {_shown(encoding)}: {shorten(error, 100)}") from None
+    finally:
+        with suppress(ValueError):  # a reader that was left half-way may be let go of after its file
+            text.detach()
 
 
 def lines(file: BinaryIO, encoding: str) -> Iterator[str]:
     """The lines of a file with their ends, in order."""
-    text = io.TextIOWrapper(file, encoding, "foreplan.marked", newline="")
-    read = text.readline
-    most = LONGEST + 1
-    try:
+    with text_of(file, encoding) as text:
+        read = text.readline
+        most = LONGEST + 1
         while line := read(most):
             if len(line) == most:
                 line = _cut(line, text)
             yield line
-    finally:
-        text.detach()
 
 
 def _cut(line: str, text: io.TextIOWrapper) -> str:
@@ -117,7 +147,7 @@ def spoilt(line: str, encoding: str) -> tuple[str, str]:
     other = "utf-8" if not encoding.startswith("utf-8") else "cp1252"
     return (
         "bad_encoding",
-        f"is not {_shown(encoding)}: byte 0x{byte:02X}, the {place:,}. of the line, after {shorten(repr(before[-20:]), 40)}; "
+        f"is not {_shown(encoding)}: byte 0x{byte:02X} (byte {place:,} of the line, after {shorten(repr(before[-20:]), 40)}); "
         f"save the file as UTF-8, or say its encoding (encoding={other!r})",
     )
 

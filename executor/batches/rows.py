@@ -9,7 +9,7 @@ from ...policies.errors import BadInput
 from ...policies.text import count, safe_text
 from ...registry.values import Json
 
-__all__ = ["CODES", "Row", "RowFinding", "RowResult", "RowsRefused", "SourceRow", "row_id"]
+__all__ = ["CODES", "AsideRow", "Row", "RowFinding", "RowResult", "RowsRefused", "SourceRow", "row_id"]
 
 
 class RowFinding(NamedTuple):
@@ -52,6 +52,13 @@ class Row(NamedTuple):
     inputs: dict[str, Json]
     digest: str
     given: Mapping[str, Any]
+
+
+class AsideRow(NamedTuple):
+    """One row that cannot run, and why."""
+
+    row: SourceRow
+    faults: tuple[RowFinding, ...]
 
 
 class RowResult(NamedTuple):

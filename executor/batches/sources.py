@@ -15,11 +15,9 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, cast
 
@@ -30,9 +28,9 @@ from .csv_rows import Record, records
 from .formulas import original
 from .headers import OWN, RAW, is_own, unique_names, without_own
 from .json_rows import JsonRecord, elements, json_lines
-from .lines import encoding_of, lines, readable
+from .lines import encoding_of, lines, readable, text_of
 from .rows import RowFinding, SourceRow
-from .spool import Spool
+from .spool import Spool, temporary_file
 
 __all__ = ["AsyncRows", "FileRows", "GivenRows", "OneShotRows", "Rows", "Source", "open_source"]
 
@@ -162,9 +160,8 @@ class FileRows:
             elif self.format == "jsonl":
                 yield from self._objects(json_lines(lines(file, encoding), encoding))
             else:
-                text = TextIOWrapper(file, encoding, "foreplan.marked", newline="")
-                yield from self._objects(elements(text.read, self.name, encoding))
-                text.detach()
+                with text_of(file, encoding) as text:
+                    yield from self._objects(elements(text.read, self.name, encoding))
 
     # ------------------------------------------------------------------------------------------------------------ CSV
 
@@ -259,7 +256,7 @@ class FileRows:
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 yield file
                 return
-            self._copy = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - kept for the second reading
+            self._copy = temporary_file(self)
             shutil.copyfileobj(file, self._copy)
         self._copy.seek(0)
         yield self._copy
@@ -338,11 +335,17 @@ class OneShotRows(GivenRows):
     def __init__(self, rows: Iterator[Any]) -> None:
         super().__init__(rows)
         self._spool: Spool | None = None
+        self._begun = False
 
     def rows(self) -> Iterator[SourceRow]:
         if self._spool is not None:
             yield from self._spool.rows()
             return
+        if self._begun:
+            raise BadInput(
+                "the rows come from an iterator, which gives them once, and it was read before; give a list"
+            )
+        self._begun = True
         spool = Spool()
         for row in super().rows():
             spool.add(row)

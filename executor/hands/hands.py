@@ -27,6 +27,8 @@ from ...policies.expressions import EvaluationError
 from ...policies.failures import Failure, Happened, Kind, ToolFailure
 from ...policies.pace import Rules
 from ...policies.policies import Policies, Rates
+from ...policies.retry import may_repeat
+from ...policies.text import with_article
 from ...registry.attempt import Line
 from ...registry.schema import Schema, compile_schema
 from ...registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
@@ -160,17 +162,23 @@ class Guard:
         if self._grants and (grant := self._grants.get(call.path)) is not None:
             self._limiter.begin(grant)
 
-    def leave(self, call: Call, result: Result | None = None) -> None:
-        """Give back what the attempt held: it has ended, with this result, or was not begun after all."""
+    def leave(self, call: Call, result: Result | None = None) -> bool:
+        """Give back what the attempt held: it has ended, with this result, or was not begun after all.
+
+        True where it is to be made again once its tool is back, and does not count.
+        """
         grant = self._grants.pop(call.path, None) if self._grants else None
+        held = False
         if result is not None and call.tool.answered_by == "code":
             asks = result.failure is not None and result.failure.retry_after is not None
             if asks or self._ruled or self._limiter.rests:
                 rules = self._rules_of(call)
-                self._limiter.settled(rules, call.args, result.outcome, result.failure, grant)
+                held = self._limiter.settled(rules, call.args, result.outcome, result.failure, grant)
         if grant is not None:
             self._limiter.leave(grant)
         self._give_back(call.tool.name)
+        failed = result is not None and result.outcome is Outcome.FAILED and result.failure is not None
+        return held and failed and may_repeat(result.failure, call.tool.effect)  # type: ignore[union-attr, arg-type]
 
     def keep(self, call: Call) -> None:
         """The thread of an attempt goes on after its end: it keeps a slot until `late`."""
@@ -271,6 +279,7 @@ class ToolHands:
     def bind(self, call: Call) -> Bound | Failure:
         """The arguments as the tool's own types; where these refuse them, nothing is begun."""
         used, line = Tally(call), Line()
+        line.accepted = call.accepted
         try:
             context = self._context(call, used, line)
             return Bound(call, call.tool.bind(call.args, context, call.secrets), used, line)
@@ -422,7 +431,7 @@ def failure_of(error: BaseException, policies: Policies) -> Failure:
         failure = classify(error, rules=policies.failures)
         return failure._replace(code=str(_plain_text(failure.code)), details=_plain_details(failure.details))
     except Exception:
-        message = f"it raised a {type(error).__name__} that cannot be read"
+        message = f"it raised {with_article(type(error).__name__)} that cannot be read"
         return Failure(
             Kind.BUSINESS,
             "tool_error",

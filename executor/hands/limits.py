@@ -92,6 +92,8 @@ class Limiter:
     def __init__(self, clock: Callable[[], float], dice: Callable[[], float]) -> None:
         self.rests: dict[Key, Rest] = {}
         """Who asked for rest; while this is empty, a call that no rule bounds need not come here."""
+        self.told: list[Callable[[str, bool], None]] = []
+        """Who is told that a tool is broken (True), or back; in any thread, and must not ask anything here."""
         self._clock = clock
         self._dice = dice
         self._lock = threading.Lock()
@@ -174,12 +176,22 @@ class Limiter:
         outcome: Outcome,
         failure: Failure | None,
         grant: Grant | None = None,
-    ) -> None:
-        """How an attempt ended: a host may ask for rest, or have answered; a tool may be broken, or back."""
+    ) -> bool:
+        """How an attempt ended: a host may ask for rest, or have answered; a tool may be broken, or back.
+
+        True where it is held: the tool is broken, and the call waits with others instead of having failed.
+        """
         with self._lock:
             now = self._now()
+            before = bool(self._open(rules))
             self._learn(rules, args, outcome, failure, now, probe=grant is not None and grant.probe)
             self._look_around()
+            circuits = self._open(rules)
+            if bool(circuits) != before:
+                for told in list(self.told):
+                    told(rules.tool, not before)
+            broken = failure is not None and rules.breaker is not None and failure.kind in rules.breaker.kinds
+            return broken and self._holds(rules, circuits, now)
 
     # ------------------------------------------------------------------------------------------ after a resume
 
@@ -216,7 +228,8 @@ class Limiter:
             failure = event.failure
             if failure is not None and failure.retry_after is not None and at + failure.retry_after <= now:
                 failure = failure._replace(retry_after=None)  # that rest is over
-            if event.attempt:
+            lost = failure is not None and failure.code == "interrupted"  # by us, and no fault of the tool
+            if event.attempt and not lost:
                 self._learn(rules, args, event.outcome, failure, at, probe=True)
             return
         for key, rate in rules.windows:
@@ -338,12 +351,20 @@ class Limiter:
             return _GO
         circuits = self._open(rules)
         until = max((circuit.until for _, circuit in circuits), default=now)
+        held = self._holds(rules, circuits, now)
         if until > now:
-            return _breaker_open(rules, circuits[0][0], until - now)
+            return until if held else _breaker_open(rules, circuits[0][0], until - now)
         if not circuits or rules.tool not in self._trying:
             return _GO
+        if held:
+            return None
         last = grant.arrived + rules.patience
         return _breaker_open(rules, circuits[0][0], 0.0) if now >= last else last
+
+    def _holds(self, rules: Rules, circuits: list[tuple[Kind, Circuit]], now: float) -> bool:
+        """Whether calls wait for a broken tool instead of being refused."""
+        holds = rules.breaker is not None and rules.breaker.hold and bool(circuits)
+        return holds and all(now - circuit.since <= rules.patience for _, circuit in circuits)
 
     def _resting(self, grant: Grant, now: float) -> _Verdict:
         if not self.rests:

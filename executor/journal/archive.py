@@ -24,13 +24,18 @@ from .seals import Entry, enter, expect_name, key_name, keyed, read_head, seal_o
 __all__ = ["exported", "referred", "take_in"]
 
 TABLES = {
-    "runs": ("run", "opened_at", "approval", "epoch", "state", "reason", "goal", "events", "tip", "seal"),
+    "runs": (
+        *("run", "opened_at", "approval", "epoch", "state", "reason", "goal", "events", "tip", "seal"),
+        *("batch", "ordinal"),
+    ),
     "events": ("run", "seq", "body", "hash"),
     "blobs": ("hash", "body"),
     "personal": ("run", "commitment", "salt", "value"),
     "chain": ("n", "kind", "run", "seq", "tip", "detail", "link"),
     "spent": ("approval", "run"),
 }
+_NO_ROW = ("", 0)
+"""What an export says nothing of that was made before there were batches: a run is no row of one."""
 _BYTES = frozenset({"tip", "seal", "hash", "link", "commitment", "salt"})
 
 
@@ -57,10 +62,16 @@ def _rows(reader: Reader, table: str, columns: Iterable[str], run: str | None) -
     if run is None:
         yield from reader.rows(f"SELECT {names} FROM {table} ORDER BY 1, 2")
     elif table == "blobs":
-        for key in referred(text for (text,) in reader.rows("SELECT body FROM events WHERE run = ?", run)):
+        for key in referred(
+            text for (text,) in reader.rows(f"SELECT body FROM events WHERE {_OF}", run, run)
+        ):
             yield from reader.ask(f"SELECT {names} FROM blobs WHERE hash = ?", key)
     else:
-        yield from reader.rows(f"SELECT {names} FROM {table} WHERE run = ? ORDER BY 1, 2", run)
+        yield from reader.rows(f"SELECT {names} FROM {table} WHERE {_OF} ORDER BY 1, 2", run, run)
+
+
+_OF = "(run = ? OR run IN (SELECT run FROM runs WHERE batch = ?))"
+"""What is of a run; of a batch, what is of its rows too."""
 
 
 def referred(texts: Iterable[str]) -> list[bytes]:
@@ -156,6 +167,8 @@ def _insert(
         try:
             [(table, values)] = document.items()
             columns = TABLES[table]
+            if table == "runs" and len(values) == len(columns) - len(_NO_ROW):
+                values = [*values, *_NO_ROW]
             row = tuple(_in(table, n, v) for n, v in zip(columns, values, strict=True))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadInput(

@@ -12,13 +12,28 @@ from typing import NamedTuple, Protocol
 
 from ...policies.errors import JournalError, NotApproved, UnknownRun
 from ...policies.text import did_you_mean, shorten
-from ..events import Event, PlanAccepted, RunClosed, RunOpened, RunPaused, RunResumed, RunState
+from ..events import (
+    BatchOpened,
+    Event,
+    PlanAccepted,
+    RowOpened,
+    RowReopened,
+    RowsReopened,
+    RunClosed,
+    RunOpened,
+    RunPaused,
+    RunResumed,
+    RunState,
+)
 
 __all__ = [
     "UNFINISHED",
+    "BatchLog",
+    "Ending",
     "Journal",
     "Log",
     "MemoryJournal",
+    "Opening",
     "RunLine",
     "at_rest",
     "run_line",
@@ -42,6 +57,22 @@ class RunLine(NamedTuple):
     events: int
 
 
+class Opening(NamedTuple):
+    """The first event of a row of a batch, and how it stands: its line, and the end of its chain where there is one."""
+
+    opened: RowOpened
+    line: RunLine
+    tip: bytes = b""
+
+
+class Ending(NamedTuple):
+    """The last event of a row of a batch, and how it stands."""
+
+    ordinal: int
+    line: RunLine
+    last: Event
+
+
 class Log(Protocol):
     """One run's journal, owned by this process until `close`."""
 
@@ -57,14 +88,36 @@ class Log(Protocol):
         """Let go of the run, after all that was appended is durable. Raises `JournalError`."""
 
 
+class BatchLog(Log, Protocol):
+    """The journal of a batch, which owns its rows too: they need no lock of their own, and stop with it."""
+
+    def row(self, run: str, ordinal: int, opening: Opening | None = None) -> Log:
+        """The log of a row that begins (its first event is `RowOpened`), or goes on after what `opening` says of it.
+
+        Closing it waits for nothing: what a row has written is durable when the batch's log is closed.
+        """
+
+    def recount(self) -> None:
+        """Rows are going to be added to those that were there when the batch was reopened."""
+
+
 class Journal(Protocol):
     """Many runs, each a sequence of events."""
 
-    def create(self, run: str, *, approval: str = "") -> Log:
+    def create(self, run: str, *, approval: str = "") -> BatchLog:
         """Begin a run. `approval` is the id of the approval it consumes; a spent one is refused (`NotApproved`)."""
 
-    def reopen(self, run: str) -> Log:
-        """Take a run up again. Raises `UnknownRun`, and `JournalError` while another process drives it."""
+    def reopen(self, run: str) -> BatchLog:
+        """Take a run up again. Raises `UnknownRun`, and `JournalError` while another process drives it, or for a row."""
+
+    def openings(self, batch: str, *, after: int = -1) -> Iterator[Opening]:
+        """The rows of a batch after this ordinal, in order, as they stood when they were asked for: some at a time."""
+
+    def endings(self, batch: str) -> Iterator[Ending]:
+        """The rows of a batch in order, each with its last event."""
+
+    def opening(self, run: str) -> Opening | None:
+        """The same of one row; None for a run that is none."""
 
     def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
         """The events of a run that come after this number, in order. Raises `UnknownRun`."""
@@ -73,7 +126,10 @@ class Journal(Protocol):
         """The events of these kinds, in order: a quick look, for which the chain is not followed. Raises `UnknownRun`."""
 
     def runs(self, *, unfinished: bool = False) -> list[RunLine]:
-        """All runs (or those that are not closed), the newest first. One whose process was killed says so: it waits, `interrupted`."""
+        """All runs (or those that are not closed), the newest first; rows of batches are not among them.
+
+        One whose process was killed says so: it waits, `interrupted`.
+        """
 
     def driven(self, run: str) -> bool:
         """Whether somebody, here or in another process, drives this run now."""
@@ -82,7 +138,19 @@ class Journal(Protocol):
         """The run that consumed this approval, if any."""
 
 
-_TELL = frozenset({RunOpened, PlanAccepted, RunPaused, RunResumed, RunClosed})
+_TELL = frozenset(
+    {
+        RunOpened,
+        PlanAccepted,
+        RunPaused,
+        RunResumed,
+        RunClosed,
+        BatchOpened,
+        RowOpened,
+        RowReopened,
+        RowsReopened,
+    }
+)
 """The kinds of events that the list of runs tells of."""
 
 
@@ -98,9 +166,13 @@ def run_line(run: str, events: list[Event], since: RunLine | None = None) -> Run
                 goal = _question(event)
             case PlanAccepted():
                 goal = event.plan.goal
+            case BatchOpened():
+                opened_at, goal = event.at, event.plan.goal
+            case RowOpened():
+                opened_at = event.at
             case RunPaused():
                 state, reason = "waiting", event.reason
-            case RunResumed():
+            case RunResumed() | RowReopened() | RowsReopened():
                 state, reason = "running", ""
             case RunClosed():
                 state, reason = event.state, event.reason
@@ -126,6 +198,11 @@ def spent(approval: str, by: str) -> NotApproved:
     return NotApproved(f"approval {approval!r} is spent: it was consumed by {by}; approve the plan again")
 
 
+def of_batch(run: str, batch: str) -> JournalError:
+    """A row cannot be taken up without its batch."""
+    return JournalError(f"run {run!r} is a row of batch {batch!r} and goes on with it: resume {batch!r}")
+
+
 def unknown(run: str, runs: list[str]) -> UnknownRun:
     """No run has this id; `runs` are ids that there are, the newest first."""
     newest = f"; the newest is {runs[0]!r}" if runs else "; it holds none yet"
@@ -135,10 +212,9 @@ def unknown(run: str, runs: list[str]) -> UnknownRun:
 class MemoryLog:
     """A run's journal in a list: durable as long as the process is."""
 
-    def __init__(self, run: str, events: list[Event], driven: set[str]) -> None:
+    def __init__(self, run: str, events: list[Event], journal: MemoryJournal) -> None:
         self.run = run
-        self._events = events
-        self._driven = driven
+        self._journal = journal
         self.append: Callable[[Event], None] = events.append  # the list's own method: the fastest there is
 
     async def durable(self) -> None:
@@ -146,7 +222,14 @@ class MemoryLog:
 
     def close(self) -> None:
         """Let go of the run."""
-        self._driven.discard(self.run)
+        self._journal._driven.discard(self.run)
+
+    def row(self, run: str, ordinal: int, opening: Opening | None = None) -> MemoryLog:
+        """The log of a row."""
+        return self._journal._row(run, self.run, ordinal)
+
+    def recount(self) -> None:
+        """There is no chain."""
 
 
 class MemoryJournal:
@@ -158,6 +241,9 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {}
         self._approvals: dict[str, str] = {}
+        self._batches: dict[str, str] = {}
+        """Of each row its batch."""
+        self._rows: dict[str, dict[int, str]] = {}
         self._driven: set[str] = set()
 
     def create(self, run: str, *, approval: str = "") -> MemoryLog:
@@ -170,15 +256,43 @@ class MemoryJournal:
             self._approvals[approval] = run
         self._events[run] = []
         self._driven.add(run)
-        return MemoryLog(run, self._events[run], self._driven)
+        return MemoryLog(run, self._events[run], self)
 
     def reopen(self, run: str) -> MemoryLog:
         """Take a run up again."""
         events = self._known(run)
+        if run in self._batches:
+            raise of_batch(run, self._batches[run])
         if run in self._driven:
             raise JournalError(f"run {run!r} is being driven already; wait until it pauses or closes")
         self._driven.add(run)
-        return MemoryLog(run, events, self._driven)
+        return MemoryLog(run, events, self)
+
+    def openings(self, batch: str, *, after: int = -1) -> Iterator[Opening]:
+        """The rows of a batch after this ordinal, in order."""
+        rows = self._rows.get(batch, {})
+        for ordinal in sorted(rows):
+            if ordinal > after:
+                yield self._opening(rows[ordinal])
+
+    def endings(self, batch: str) -> Iterator[Ending]:
+        """The rows of a batch in order, each with its last event."""
+        for opening in self.openings(batch):
+            yield Ending(opening.opened.ordinal, opening.line, self._events[opening.line.run][-1])
+
+    def opening(self, run: str) -> Opening | None:
+        """The same of one row."""
+        return self._opening(run) if run in self._batches else None
+
+    def _opening(self, run: str) -> Opening:
+        events = self._events[run]
+        assert isinstance(events[0], RowOpened)
+        return Opening(events[0], run_line(run, events))
+
+    def _row(self, run: str, batch: str, ordinal: int) -> MemoryLog:
+        self._batches[run] = batch
+        self._rows.setdefault(batch, {})[ordinal] = run
+        return MemoryLog(run, self._events.setdefault(run, []), self)
 
     def events(self, run: str, *, after: int = 0) -> Iterator[Event]:
         """The events of a run that come after this number, in order."""
@@ -190,13 +304,17 @@ class MemoryJournal:
 
     def runs(self, *, unfinished: bool = False) -> list[RunLine]:
         """All runs (or those that are not closed), the newest first."""
-        lines = [run_line(run, events) for run, events in reversed(self._events.items())]
+        lines = [
+            run_line(run, events)
+            for run, events in reversed(self._events.items())
+            if run not in self._batches
+        ]
         found = [line if self.driven(line.run) else at_rest(line) for line in lines]
         return [line for line in found if line.state in UNFINISHED] if unfinished else found
 
     def driven(self, run: str) -> bool:
         """Whether somebody drives this run now."""
-        return run in self._driven
+        return self._batches.get(run, run) in self._driven
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""

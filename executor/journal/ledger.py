@@ -2,6 +2,9 @@
 
 An append is made only where the run still has the epoch of its owner. A fault of one run (another owner, an event that
 is no plain JSON) stops that run alone; a fault of the file stops every run that had something in the batch.
+
+The rows of a batch (of `run_batch`) are runs under the epoch of it: they are written together with its line, and stop with it.
+What the batch's own events say of the ends of chains is filled in here, where the chains are made.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 from itertools import chain
 from typing import Any, TypeAlias
 
 from ...policies.errors import JournalError
 from ...policies.signing import Signer
-from ..events import Event, RunOpened
+from ..events import BatchOpened, Event, RowSettled, RowsTaken, RunOpened
 from .journal import RunLine, run_line
 from .personal import Personal
 from .records import next_tip, to_record
@@ -23,12 +27,12 @@ from .seals import Entry as ChainEntry
 from .seals import enter, seal_of_run
 from .sqlite_file import SqliteFile
 
-__all__ = ["CLOSED", "INLINE_BYTES", "LINE", "Entry", "Ledger", "Tail", "plain"]
+__all__ = ["CLOSED", "INLINE_BYTES", "LINE", "Entry", "Ledger", "RowTail", "Tail", "plain"]
 
 LINE = "run, state, reason, goal, opened_at, events"
 """The columns of `RunLine`, in its order."""
-_COLUMNS = 10
-"""Of a row of `runs`: those, and approval, epoch, tip and seal."""
+_COLUMNS = 12
+"""Of a row of `runs`: those, and approval, epoch, tip, seal, batch and ordinal."""
 _WIDTH = 4
 """Columns of `events`."""
 _ROUND = 32
@@ -47,7 +51,7 @@ class Tail:
     The ledger keeps it up. `failure` is a sentence once something of the run could not be written: nothing follows.
     """
 
-    __slots__ = ("approval", "epoch", "failure", "line", "personal", "run", "tip")
+    __slots__ = ("approval", "epoch", "failure", "line", "openings", "personal", "rows", "run", "tip")
 
     def __init__(self, line: RunLine, tip: bytes, *, epoch: int, approval: str | None) -> None:
         self.run = line.run
@@ -57,10 +61,47 @@ class Tail:
         self.approval = approval
         self.failure = ""
         self.personal: Personal | None = None
+        self.rows: dict[str, RowTail] = {}
+        """Of a batch: its rows that are under way, or have ended and it has not said so yet."""
+        self.openings = sha256()
+        """Of a batch: over the openings of its rows, until it says that all are there."""
+
+    @property
+    def unit(self) -> Tail:
+        """Whose epoch holds for it, and with whom it stops."""
+        return self
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Of which batch it is a row, and which; none."""
+        return ("", 0)
 
     def fail(self, sentence: str) -> None:
         """Nothing more can be appended; the first reason stays."""
         self.failure = self.failure or sentence
+
+
+class RowTail(Tail):
+    """The same of a row of a batch. Its epoch says nothing: the batch's holds."""
+
+    __slots__ = ("_of", "end", "ordinal")
+
+    def __init__(self, of: Tail, ordinal: int, line: RunLine, tip: bytes) -> None:
+        self._of = of
+        self.ordinal = ordinal
+        self.end = (line.events, tip)
+        """How many events it has and the end of its chain, those that are being written included."""
+        super().__init__(line, tip, epoch=1, approval=None)
+
+    @property
+    def unit(self) -> Tail:
+        """The batch."""
+        return self._of
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Of which batch it is a row, and which."""
+        return (self._of.run, self.ordinal)
 
 
 CLOSED = frozenset({"done", "failed", "stopped"})
@@ -121,6 +162,9 @@ class Portion:
         self.tip = tail.tip
         self.first = b""
         self.problem = ""
+        self.openings = tail.openings
+        self.over: list[str] = []
+        """Rows that it says have ended."""
 
     def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[None]:
         """Put the rows for `events` into `chunk`, results of more than `most` bytes apart; pauses where there is enough.
@@ -130,10 +174,10 @@ class Portion:
         tail, events = self.tail, self.events
         run, tip, count = plain(tail.run), tail.tip, 0
         for event in events:
-            if type(event) is RunOpened and event.policies.personal:
-                tail.personal = Personal(event.policies.personal)
+            if event.seq == 1:
+                self.begin(event)
             try:
-                text, data, texts = to_record(event, most, tail.personal)
+                text, data, texts = to_record(self._sealing(event), most, tail.personal)
             except Exception as error:
                 self.problem = _no_json(run, event, error)
                 break
@@ -148,27 +192,97 @@ class Portion:
         self.tip = tip
         self.line = run_line(tail.run, events if count == len(events) else events[:count], tail.line)
 
+    def begin(self, event: Event) -> None:
+        """What is personal in it, its first event says, or that of its batch."""
+        if isinstance(event, RunOpened | BatchOpened):
+            rules = event.policies.personal
+            self.tail.personal = self.tail.personal or (Personal(rules) if rules else None)
+        elif self.tail.unit is not self.tail and self.tail.unit.personal is not None:
+            self.tail.personal = Personal(self.tail.unit.personal.rules)
+
+    def _sealing(self, event: Event) -> Event:
+        """The event, with what it says of the chains of rows."""
+        if type(event) is RowsTaken:
+            return event._replace(openings=self.openings.hexdigest())
+        if type(event) is not RowSettled or not event.run:
+            return event
+        self.over.append(event.run)
+        events, tip = self.tail.rows[event.run].end
+        return event._replace(events=events, closing=tip.hex())
+
     def row(self, key: Signer | None) -> tuple[Any, ...]:
         """The row in the list of runs, once `fill` is through."""
         line = [plain(v) for v in self.line]
         seal = seal_of_run(key, line[0], self.line.events, self.tip)
-        return (*line, plain(self.tail.approval), self.tail.epoch, self.tip, seal)
+        batch, ordinal = self.tail.place
+        return (*line, plain(self.tail.approval), self.tail.epoch, self.tip, seal, plain(batch), ordinal)
 
     def entries(self) -> Iterator[ChainEntry]:
-        """What the chain over runs is told: that the run began, that it ended."""
+        """What the chain over runs is told: that the run began, that it ended, that it goes on after all.
+
+        Rows are no concern of it: their batch says how they ended, in its own chain.
+        """
         run = plain(self.tail.run)
+        if self.tail.unit is not self.tail:
+            return
         if self.first:
             yield ChainEntry("opened", run, 1, self.first)
         if self.line.state in CLOSED and self.tail.line.state not in CLOSED:
             yield ChainEntry("closed", run, self.line.events, self.tip)
+        elif self.tail.line.state in CLOSED and self.line.events > self.tail.line.events:
+            yield ChainEntry("reopened", run, self.tail.line.events, self.tail.tip)
 
     def written(self) -> None:
         """It is durable."""
         self.tail.line, self.tail.tip = self.line, self.tip
+        self.tail.openings = self.openings
+        for row in self.over:
+            self.tail.rows.pop(row, None)
         if self.tail.personal is not None:
             self.tail.personal.fresh.clear()
         if self.problem:
-            self.tail.fail(self.problem)
+            self.tail.unit.fail(self.problem)
+
+
+class Unit:
+    """What is written together or not at all: a run, or a batch with what its rows have in this commit."""
+
+    def __init__(self, tail: Tail) -> None:
+        self.tail = tail
+        self._own = Portion(tail)
+        self._rows: dict[Tail, Portion] = {}
+
+    def add(self, tail: Tail, event: Event) -> None:
+        """One more event, of it or of one of its rows."""
+        if tail is self.tail:
+            self._own.events.append(event)
+            if type(event) is BatchOpened:  # before anything of its rows is written
+                self._own.begin(event)
+            return
+        portion = self._rows.get(tail)
+        if portion is None:
+            portion = self._rows[tail] = Portion(tail)
+        portion.events.append(event)
+
+    @property
+    def portions(self) -> list[Portion]:
+        """Those of the rows, then its own, which may speak of the ends of them."""
+        return [*self._rows.values(), self._own]
+
+    def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[None]:
+        """Put the rows of the file for all of its events into `chunk`, as `Portion.fill` does for one run."""
+        openings = self.tail.openings.copy() if self._rows else self.tail.openings
+        for portion in self._rows.values():
+            yield from portion.fill(chunk, most, apart)
+            tail = portion.tail
+            assert type(tail) is RowTail
+            tail.end = (portion.line.events, portion.tip)
+            if portion.first and tail.ordinal:
+                openings.update(portion.first)
+            self._own.problem = self._own.problem or portion.problem
+        self._own.openings = openings
+        if not self._own.problem:
+            yield from self._own.fill(chunk, most, apart)
 
 
 class Ledger:
@@ -183,15 +297,16 @@ class Ledger:
 
     def write(self, entries: Sequence[Entry], handed_over: Callable[[], None]) -> None:
         """Commit the entries; whatever goes wrong is told to the logs that it concerns."""
-        portions: dict[Tail, Portion] = {}
+        units: dict[Tail, Unit] = {}
         for tail, event in entries:
-            if not tail.failure:
-                portion = portions.get(tail)
-                if portion is None:
-                    portion = portions[tail] = Portion(tail)
-                portion.events.append(event)
-        if portions:
-            self._write(list(portions.values()), handed_over)
+            whole = tail.unit
+            if not whole.failure:
+                unit = units.get(whole)
+                if unit is None:
+                    unit = units[whole] = Unit(whole)
+                unit.add(tail, event)
+        if units:
+            self._write(list(units.values()), handed_over)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -199,31 +314,33 @@ class Ledger:
         if connection is not None:
             connection.close()
 
-    def _write(self, portions: list[Portion], handed_over: Callable[[], None]) -> None:
+    def _write(self, units: list[Unit], handed_over: Callable[[], None]) -> None:
         try:
-            self._commit(portions, handed_over)
+            self._commit(units, handed_over)
         except (sqlite3.IntegrityError, sqlite3.DataError, _Stale) as error:
-            if len(portions) > 1:  # the fault of one run must not be another's
-                for portion in portions:
-                    self._write([portion], handed_over)
+            if len(units) > 1:  # the fault of one run must not be another's
+                for unit in units:
+                    self._write([unit], handed_over)
             else:
-                portions[0].tail.fail(self._blame(portions[0], error))
+                units[0].tail.fail(self._blame(units[0].tail, error))
         except BaseException as error:
             sentence = self._file.explain(error)
-            for portion in portions:
-                portion.tail.fail(sentence)
+            for unit in units:
+                unit.tail.fail(sentence)
             with suppress(sqlite3.Error):
                 self.close()  # the next batch begins with a fresh connection
         else:
-            for portion in portions:
-                portion.written()
+            for unit in units:
+                for portion in unit.portions:
+                    portion.written()
 
-    def _commit(self, portions: list[Portion], handed_over: Callable[[], None]) -> None:
+    def _commit(self, units: list[Unit], handed_over: Callable[[], None]) -> None:
         """One transaction. Few statements: each of them lets the event loop's thread in (see `writer.py`)."""
         connection = self._connection = self._connection or self._file.connect()
         most: int = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
         apart = Apart()
-        chunks = _chunks(portions, most // _WIDTH - _ROUND, self._inline_bytes, apart)
+        portions = [portion for unit in units for portion in unit.portions]
+        chunks = _chunks(units, most // _WIDTH - _ROUND, self._inline_bytes, apart)
         first = next(chunks, [])  # encoded before the file is locked
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -246,9 +363,9 @@ class Ledger:
                 connection.rollback()
             raise
 
-    def _blame(self, portion: Portion, error: Exception) -> str:
+    def _blame(self, tail: Tail, error: Exception) -> str:
         """Why one run's events cannot be written."""
-        run, epoch = portion.tail.run, portion.tail.epoch
+        run, epoch = tail.run, tail.epoch
         try:
             connection = self._connection = self._connection or self._file.connect()
             rows = connection.execute("SELECT epoch FROM runs WHERE run = ?", (plain(run),)).fetchall()
@@ -292,7 +409,7 @@ def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> 
     """Keep the list of runs up, where each run still has the epoch of its owner. Raises `_Stale`."""
     one = f"({','.join('?' * _COLUMNS)})"
     sql = (
-        f"INSERT INTO runs ({LINE}, approval, epoch, tip, seal) VALUES {','.join([one] * len(lines))} "
+        f"INSERT INTO runs ({LINE}, approval, epoch, tip, seal, batch, ordinal) VALUES {','.join([one] * len(lines))} "
         "ON CONFLICT (run) DO UPDATE SET state = excluded.state, reason = excluded.reason, goal = excluded.goal, "
         "opened_at = excluded.opened_at, events = excluded.events, tip = excluded.tip, seal = excluded.seal "
         "WHERE epoch = excluded.epoch"
@@ -301,11 +418,11 @@ def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> 
         raise _Stale
 
 
-def _chunks(portions: Iterable[Portion], most: int, inline_bytes: int, apart: Apart) -> Iterator[list[Any]]:
+def _chunks(units: Iterable[Unit], most: int, inline_bytes: int, apart: Apart) -> Iterator[list[Any]]:
     """The values of all rows, of at most `most` rows at a time, or about a megabyte with what stands apart."""
     chunk = Chunk(most)
-    for portion in portions:
-        for _ in portion.fill(chunk, inline_bytes, apart):
+    for unit in units:
+        for _ in unit.fill(chunk, inline_bytes, apart):
             yield chunk.take()
     if chunk.values:
         yield chunk.take()

@@ -20,10 +20,10 @@ __all__ = ["forget", "prune"]
 
 
 def forget(connection: sqlite3.Connection, run: str, key: Signer | None) -> int:
-    """Delete the personal values of a run; how many there were."""
+    """Delete the personal values of a run, or of a batch and its rows; how many there were."""
     name = plain(run)
     with _thoroughly(connection):
-        count = connection.execute("DELETE FROM personal WHERE run = ?", (name,)).rowcount
+        count = connection.execute(f"DELETE FROM personal WHERE {_OF}", (name, name)).rowcount
         if count:
             [(events, tip)] = connection.execute(
                 "SELECT events, tip FROM runs WHERE run = ?", (name,)
@@ -33,15 +33,20 @@ def forget(connection: sqlite3.Connection, run: str, key: Signer | None) -> int:
 
 
 def prune(connection: sqlite3.Connection, before: float, keep_failed: bool, key: Signer | None) -> list[str]:
-    """Delete the records of runs that were closed before then; which. Sub-plans stay as long as their caller is not closed."""
+    """Delete the records of runs that were closed before then; which. Sub-plans stay as long as their caller is not closed.
+
+    Rows go with their batch.
+    """
     states = ("done",) if keep_failed else tuple(sorted(CLOSED))
     with _thoroughly(connection):
         marks = ",".join("?" * len(states))
         sql = (
             "SELECT r.run, r.events, r.tip, r.approval, e.body FROM runs r JOIN events e ON e.run = r.run AND e.seq = r.events "
-            f"WHERE r.state IN ({marks}) ORDER BY r.rowid"
+            f"WHERE r.state IN ({marks}) AND r.batch = '' ORDER BY r.rowid"
         )
-        open_ = connection.execute("SELECT run FROM runs WHERE state IN ('running', 'waiting')").fetchall()
+        open_ = connection.execute(
+            "SELECT run FROM runs WHERE state IN ('running', 'waiting') AND batch = ''"
+        ).fetchall()
         entries = [
             (Entry("pruned", run, events, tip, json.dumps(approval) if approval else ""), approval)
             for run, events, tip, approval, body in connection.execute(sql, states).fetchall()
@@ -50,13 +55,16 @@ def prune(connection: sqlite3.Connection, before: float, keep_failed: bool, key:
         ]
         for entry, approval in entries:
             for table in ("events", "personal", "runs"):
-                connection.execute(f"DELETE FROM {table} WHERE run = ?", (entry.run,))
+                connection.execute(f"DELETE FROM {table} WHERE {_OF}", (entry.run, entry.run))
             if approval:
                 connection.execute("INSERT INTO spent VALUES (?, ?)", (approval, entry.run))
         if entries:
             _drop_results(connection)
             enter(connection, [entry for entry, _ in entries], key)
     return [entry.run for entry, _ in entries]
+
+
+_OF = "(run = ? OR run IN (SELECT run FROM runs WHERE batch = ?))"
 
 
 def _drop_results(connection: sqlite3.Connection) -> None:

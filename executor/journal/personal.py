@@ -81,6 +81,7 @@ class Personal:
     """The personal values of one run, as far as it has come."""
 
     def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
+        self.rules = rules
         self._rules = {name: tuple(_pattern(p) for p in pointers) for name, pointers in rules.items()}
         self._tools: dict[tuple[str | int, ...], str] = {}
         self._taken: dict[str, tuple[Pattern, ...]] = {}
@@ -130,6 +131,8 @@ class Personal:
         if kind == "DecisionAsked" and "question" in held and isinstance(out["question"], dict):
             for name in out["question"].keys() & {"digest"}:
                 out["question"][name] = self._aside(document["question"][name], ("question", name), found)
+        if kind == "RowOpened" and "inputs" in held:
+            out["digest"] = self._aside(document["digest"], ("digest",), found)
         if kind == "RunOpened" and "forked" in held:
             acted = {path[2] for path, _ in found if path[:2] == ("forked", "acted")}
             for number in sorted(n for n in acted if isinstance(n, int)):
@@ -147,7 +150,7 @@ class Personal:
     def _patterns(self, name: str, document: Mapping[str, Any]) -> tuple[Pattern, ...]:
         """What is declared personal of this field of this event."""
         match document["type"], name:
-            case "RunOpened", "inputs":
+            case "RunOpened" | "RowOpened", "inputs":
                 return self._rules.get("inputs", ())
             case "RunOpened", "forked":
                 return tuple(self._of_fork(document["forked"])) if document["forked"] is not None else ()

@@ -63,6 +63,11 @@ class Reader:
         with self._using:
             self._connection.close()
 
+    @property
+    def knows_rows(self) -> bool:
+        """Whether the list of runs says which of them are rows of a batch."""
+        return self._file.version > 3
+
     def line(self, run: str) -> RunLine | None:
         """What the list of runs says of this one."""
         rows = self.ask(f"SELECT {LINE} FROM runs WHERE run = ?", run)
@@ -127,7 +132,8 @@ class Reader:
         sql = "SELECT salt, value FROM personal WHERE run = ? AND commitment = ?"
         rows = self.ask(sql, run, commitment)
         if not rows:
-            if not self.ask("SELECT 1 FROM chain WHERE run = ? AND kind = 'forgotten'", run):
+            sql = "SELECT 1 FROM chain WHERE kind = 'forgotten' AND run IN (?, (SELECT batch FROM runs WHERE run = ?))"
+            if not self.ask(sql, run, run):
                 raise ValueError("a personal value that it refers to is missing")
             self.deleted += 1
             return FORGOTTEN

@@ -44,8 +44,9 @@ __all__ = [
     "to_seal_run",
 ]
 
-Kind: TypeAlias = Literal["opened", "closed", "forgotten", "pruned"]
-"""What an entry says of a run: it began; it ended here; its personal values were deleted; its record was deleted by rule."""
+Kind: TypeAlias = Literal["opened", "closed", "reopened", "forgotten", "pruned"]
+"""What an entry says of a run: it began; it ended here; it goes on after that (a batch of which rows are tried again); its
+personal values were deleted; its record was deleted by rule."""
 
 
 _ROWS = 128

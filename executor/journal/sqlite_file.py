@@ -3,7 +3,7 @@
     meta      name, value                          the version of this schema, the id of the file, the head of its chain
     runs      run, opened_at, approval, epoch,     one line per run, kept up in the transaction that adds its events
               state, reason, goal, events, tip,
-              seal
+              seal, batch, ordinal             of a row of a batch, which is a run too: of which, and which row
     events    run, seq, body, hash                 one chain per run (see `records.py`)
     blobs     hash, body                           large results, once for all events and runs that refer to them
     chain     n, kind, run, seq, tip, detail,      one chain over all runs (see `seals.py`)
@@ -32,8 +32,8 @@ from .seals import Entry, begin, enter
 
 __all__ = ["SqliteFile", "network_mount"]
 
-VERSION = 3
-_EARLIER = ("1", "2")
+VERSION = 4
+_EARLIER = ("1", "2", "3")
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -60,6 +60,13 @@ CREATE TABLE spent (approval TEXT PRIMARY KEY, run TEXT NOT NULL) WITHOUT ROWID;
 ALTER TABLE runs ADD COLUMN seal BLOB
 """
 """New with version 3."""
+
+_ROWS = """
+ALTER TABLE runs ADD COLUMN batch TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN ordinal INTEGER NOT NULL DEFAULT 0;
+CREATE UNIQUE INDEX rows_of_batch ON runs (batch, ordinal) WHERE batch <> ''
+"""
+"""New with version 4."""
 
 _SETTINGS = (
     "PRAGMA synchronous = FULL",
@@ -127,8 +134,8 @@ class SqliteFile:
         )  # absolute: `chdir` must not change which file it is
         self.patience = patience
         self.reading = reading
-        self.old = False
-        """Whether it is of an earlier version, opened for reading: without a chain over runs."""
+        self.version = VERSION
+        """Of its schema; an earlier one where it was opened for reading."""
         self._frozen = False
         with self.explained():
             self._refuse_unsafe(network)
@@ -140,6 +147,16 @@ class SqliteFile:
                 if not self._frozen:
                     raise
                 self._open()
+
+    @property
+    def old(self) -> bool:
+        """Whether it has no chain over runs."""
+        return self.version < 3
+
+    @property
+    def no_row(self) -> str:
+        """The condition in SQL that a line of the list of runs is no row of a batch."""
+        return "batch = ''" if self.version > 3 else "TRUE"
 
     def _open(self) -> None:
         connection = self.connect()
@@ -308,8 +325,8 @@ class SqliteFile:
             self._make_tables(connection)
         version = self._version(connection)
         if version in _EARLIER and self.reading:
-            self.old = True
-            return  # it lacks tables that nothing in it refers to
+            self.version = int(version)
+            return  # it lacks tables and columns that nothing in it refers to
         if version in _EARLIER:
             self._upgrade(connection)
             version = self._version(connection)
@@ -324,14 +341,16 @@ class SqliteFile:
         return str(found[0]) if found else "unknown"
 
     def _upgrade(self, connection: sqlite3.Connection) -> None:
-        """From version 1 or 2 to this one; an older foreplan does not open the file any more."""
+        """From an earlier version to this one; an older foreplan does not open the file any more."""
         connection.execute("BEGIN IMMEDIATE")
         try:
             version = self._version(connection)
             if version == "1":
                 connection.execute(_BLOBS)
-            if version in _EARLIER:
+            if version in ("1", "2"):
                 _add_audit(connection)
+            if version in _EARLIER:
+                _add(connection, _ROWS)
                 connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(VERSION),))
             connection.execute("COMMIT")
         except BaseException:
@@ -350,6 +369,7 @@ class SqliteFile:
                 for statement in [*_SCHEMA.split(";"), _BLOBS]:
                     connection.execute(statement)
                 _add_audit(connection)
+                _add(connection, _ROWS)
                 connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(VERSION),))
             connection.execute("COMMIT")
         except BaseException:
@@ -366,8 +386,7 @@ class SqliteFile:
 
 def _add_audit(connection: sqlite3.Connection) -> None:
     """What is new with version 3; the runs that are there enter the chain as they stand."""
-    for statement in _AUDIT.split(";"):
-        connection.execute(statement)
+    _add(connection, _AUDIT)
     begin(connection)
     entries: list[Entry] = []
     sql = (
@@ -380,6 +399,11 @@ def _add_audit(connection: sqlite3.Connection) -> None:
             entries.append(Entry("closed", run, events, tip))
     if entries:
         enter(connection, entries, None)
+
+
+def _add(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";"):
+        connection.execute(statement)
 
 
 def _create(path: Path) -> None:

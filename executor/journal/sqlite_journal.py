@@ -24,15 +24,16 @@ from typing import Any
 
 from ...policies.errors import JournalError, UnknownRun
 from ...policies.signing import Signer, Verifier
-from ..events import Event, RunOpened
+from ...policies.spelling import spelled
+from ..events import BatchOpened, Event, RowOpened, RunOpened
 from .archive import exported, take_in
-from .journal import UNFINISHED, RunLine, at_rest, spent, unknown
-from .ledger import CLOSED, INLINE_BYTES, LINE, Entry, Ledger, Tail
+from .journal import UNFINISHED, Ending, Opening, RunLine, at_rest, of_batch, spent, unknown
+from .ledger import CLOSED, INLINE_BYTES, LINE, Entry, Ledger, RowTail, Tail
 from .letting_go import forget, prune
 from .locks import Locks
 from .personal import Disclosure, Personal
 from .reader import Reader
-from .records import first_tip
+from .records import first_tip, next_tip
 from .seals import expect_name, keyed, position, seal
 from .sqlite_file import SqliteFile
 from .verifying import Verified, in_chain, verified
@@ -40,6 +41,8 @@ from .writer import Batch, Writer
 
 __all__ = ["SqliteJournal", "SqliteLog"]
 
+_OPENINGS = 256
+"""Rows of a batch that are read at a time."""
 _FORKED = "this journal was opened before the process forked; open it again in the child"
 
 
@@ -56,6 +59,7 @@ class SqliteJournal:
 
     _closed = True  # until it is open
 
+    @spelled
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -108,17 +112,66 @@ class SqliteJournal:
             return SqliteLog(self, tail, held.pop_all())
 
     def reopen(self, run: str) -> SqliteLog:
-        """Take a run up again. Raises `UnknownRun`, and `JournalError` while somebody drives it."""
+        """Take a run up again. Raises `UnknownRun`, and `JournalError` while somebody drives it, or for a row."""
         with ExitStack() as held:
             self._hold(run, held)
             if self._line(run) is None:
                 raise self._unknown(run)
+            batch = self._batch_of(run)
+            if batch:
+                raise of_batch(run, batch)
             self._expect_key()
             self._ask("UPDATE runs SET epoch = epoch + 1 WHERE run = ?", run)
             [row] = self._ask(f"SELECT epoch, tip, approval, {LINE} FROM runs WHERE run = ?", run)
             tail = Tail(RunLine(*row[3:]), row[1], epoch=row[0], approval=row[2])
             tail.personal = self._personal(run, tail.line.events)
             return SqliteLog(self, tail, held.pop_all())
+
+    def openings(self, batch: str, *, after: int = -1) -> Iterator[Opening]:
+        """The rows of a batch after this ordinal, in order, as they stood when they were asked for: 256 at a time."""
+        self._settle()
+        where = "r.batch = ? AND r.ordinal > ? ORDER BY r.ordinal LIMIT ?"
+        while found := self._openings(where, batch, after, _OPENINGS):
+            yield from found
+            after = found[-1].opened.ordinal
+
+    def endings(self, batch: str) -> Iterator[Ending]:
+        """The rows of a batch in order, each with its last event, as they stood when they were asked for: 256 at a time."""
+        self._settle()
+        columns = f"r.ordinal, CAST(e.body AS BLOB), {', '.join(f'r.{name}' for name in LINE.split(', '))}"
+        sql = f"SELECT {columns} FROM runs r JOIN events e ON e.run = r.run AND e.seq = r.events"
+        after = -1
+        while found := self._ask(
+            f"{sql} WHERE r.batch = ? AND r.ordinal > ? ORDER BY r.ordinal LIMIT ?", batch, after, _OPENINGS
+        ):
+            for ordinal, data, *line in found:
+                end = RunLine(*line)
+                yield Ending(ordinal, end, self._reader.event(end.run, end.events, data))
+            after = found[-1][0]
+
+    def opening(self, run: str) -> Opening | None:
+        """The same of one row; None for a run that is none."""
+        self._settle()
+        return next(iter(self._openings("r.run = ? AND r.batch <> ''", run)), None)
+
+    def _openings(self, where: str, *values: Any) -> list[Opening]:
+        columns = (
+            f"CAST(e.body AS BLOB), e.hash, r.tip, {', '.join(f'r.{name}' for name in LINE.split(', '))}"
+        )
+        sql = f"SELECT {columns} FROM runs r JOIN events e ON e.run = r.run AND e.seq = 1 WHERE {where}"
+        return [self._opening(*row) for row in self._ask(sql, *values)]
+
+    def _opening(self, data: bytes, hash_: bytes, tip: bytes, *line: Any) -> Opening:
+        run: str = line[0]
+        opened = self._reader.event(run, 1, data)
+        if not isinstance(opened, RowOpened) or next_tip(first_tip(run), data) != hash_:
+            raise JournalError(f"event 1 of run {run!r} is not what was written: its hash does not follow")
+        return Opening(opened, RunLine(*line), tip)
+
+    def _batch_of(self, run: str) -> str:
+        """The batch of which a run is a row; "" for any other run."""
+        rows = self._ask("SELECT batch FROM runs WHERE run = ?", run) if self._file.version > 3 else []
+        return str(rows[0][0]) if rows else ""
 
     def forget(self, run: str) -> int:
         """Delete the personal values of a closed run; how many. The record still verifies, and says that they were deleted.
@@ -197,9 +250,11 @@ class SqliteJournal:
     def _personal(self, run: str, last: int) -> Personal | None:
         """What is known of the personal values of a run that goes on."""
         opened = next(self._reader.events(run, min(last, 1)), None)
-        if not isinstance(opened, RunOpened) or not opened.policies.personal:
+        if not isinstance(opened, RunOpened | BatchOpened) or not opened.policies.personal:
             return None
-        personal = Personal(opened.policies.personal)
+        return self._read_personal(run, last, Personal(opened.policies.personal))
+
+    def _read_personal(self, run: str, last: int, personal: Personal) -> Personal:
         for _, data, _ in self._reader.texts(run, last):
             personal.take(json.loads(data))
         rows = self._ask("SELECT commitment, value FROM personal WHERE run = ?", run)
@@ -254,13 +309,13 @@ class SqliteJournal:
 
     def _lines(self, unfinished: bool) -> list[RunLine]:
         """What the file says of the runs, the newest first; who drives them is not asked."""
-        only = "WHERE state IN (?, ?) " if unfinished else ""
-        sql = f"SELECT {LINE} FROM runs {only}ORDER BY rowid DESC"
+        only = "AND state IN (?, ?) " if unfinished else ""
+        sql = f"SELECT {LINE} FROM runs WHERE {self._file.no_row} {only}ORDER BY rowid DESC"
         return [RunLine(*row) for row in self._ask(sql, *(UNFINISHED if unfinished else ()))]
 
     def driven(self, run: str) -> bool:
         """Whether somebody, here or in another process, drives this run now."""
-        return self._locks.held(f"run {run}")
+        return self._locks.held(f"run {self._batch_of(run) or run}")
 
     def run_of_approval(self, approval: str) -> str | None:
         """The run that consumed this approval, if any."""
@@ -384,7 +439,8 @@ class SqliteJournal:
         return self._reader.line(run)
 
     def _unknown(self, run: str) -> UnknownRun:
-        names = [name for (name,) in self._ask("SELECT run FROM runs ORDER BY rowid DESC LIMIT 2000")]
+        sql = f"SELECT run FROM runs WHERE {self._file.no_row} ORDER BY rowid DESC LIMIT 2000"
+        names = [name for (name,) in self._ask(sql)]
         return unknown(run, names)
 
     def _settle(self) -> None:
@@ -460,6 +516,26 @@ class SqliteLog:
         if failure:
             raise JournalError(failure)
 
+    def row(self, run: str, ordinal: int, opening: Opening | None = None) -> RowLog:
+        """The log of a row of this batch: one that begins, or one that goes on after what `opening` says of it."""
+        if self._tail.failure:
+            raise JournalError(self._tail.failure)
+        if opening is None:
+            tail = RowTail(self._tail, ordinal, RunLine(run, "running", "", "", 0.0, 0), first_tip(run))
+        else:
+            tail = RowTail(self._tail, ordinal, opening.line, opening.tip)
+            if self._tail.personal is not None:
+                personal = Personal(self._tail.personal.rules)
+                tail.personal = self._journal._read_personal(run, opening.line.events, personal)
+        self._tail.rows[run] = tail
+        return RowLog(self._writer, tail)
+
+    def recount(self) -> None:
+        """Rows are going to be added to those that were there when the batch was reopened."""
+        sql = "SELECT e.hash FROM runs r JOIN events e ON e.run = r.run AND e.seq = 1 WHERE r.batch = ? AND r.ordinal > 0"
+        for (hash_,) in self._journal._ask(f"{sql} ORDER BY r.ordinal", self.run):
+            self._tail.openings.update(hash_)
+
     def disown(self) -> None:
         """In a forked child: there is no writer's thread, and the parent's lock must not outlive the parent."""
         self._tail.fail(_FORKED)
@@ -467,6 +543,44 @@ class SqliteLog:
 
     def __repr__(self) -> str:
         return f"<SqliteLog of run {self.run!r}>"
+
+
+class RowLog:
+    """One row of a batch in the hands of this process: under the lock and the epoch of its batch."""
+
+    __slots__ = ("_batch", "_closed", "_last", "_tail", "_writer", "run")
+
+    def __init__(self, writer: Writer[Entry], tail: RowTail) -> None:
+        self.run = tail.run
+        self._writer = writer
+        self._tail = tail
+        self._last = tail.line.events
+        self._batch: Batch[Entry] | None = None
+        self._closed = False
+
+    def append(self, event: Event, /) -> None:
+        """Write an event after all others of this row. Raises `JournalError`; then the whole batch stops."""
+        failure = self._tail.unit.failure
+        if failure or self._closed:
+            raise JournalError(failure or f"the log of row {self.run!r} is closed")
+        if event.seq != self._last + 1:
+            raise JournalError(
+                f"event {event.seq} of run {self.run!r} cannot be written: {self._last + 1} comes next"
+            )
+        self._batch = self._writer.put((self._tail, event))
+        self._last = event.seq
+
+    async def durable(self) -> None:
+        """Wait until everything appended so far is durable. Raises `JournalError`."""
+        batch = self._batch
+        if batch is not None and not batch.done and not self._tail.unit.failure:
+            await self._writer.durable(batch)
+        if self._tail.unit.failure:
+            raise JournalError(self._tail.unit.failure)
+
+    def close(self) -> None:
+        """Nothing more is appended; it waits for nothing."""
+        self._closed = True
 
 
 _ORPHANS: list[sqlite3.Connection] = []

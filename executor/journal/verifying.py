@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 from ...policies.errors import BadInput
 from ...policies.signing import Verifier
-from ..events import Event, RunOpened
+from ..events import BatchOpened, Event, RunOpened
 from .journal import RunLine, run_line
 from .ledger import CLOSED, LINE, plain
 from .reader import Broken, Reader
 from .records import as_written, first_tip
+from .row_ends import RowEnds
 from .seals import Entry, Head, first_link, key_name, link_after, position, to_seal_head, to_seal_run
 
 __all__ = ["Verified", "in_chain", "verified"]
@@ -63,6 +64,8 @@ class Story(NamedTuple):
 
     def then(self, entry: Entry) -> Story:
         """The story after one more entry."""
+        if entry.kind == "reopened":
+            return self._replace(closed=None)
         return self._replace(**{entry.kind: entry}) if entry.kind in Story._fields else self
 
 
@@ -72,6 +75,7 @@ def verified(reader: Reader, run: str | None, key: Verifier | None, last: str) -
     audit = Audit(reader, key)
     stories = audit.chain(place if run is None else None)
     counts = [audit.run(line, stories) for line in audit.lines(run)]
+    audit.complete(run)
     seen = {line.run for line in audit.lines(run)}
     audit.missing(stories if run is None else {k: v for k, v in stories.items() if k == run}, seen)
     where = audit.position
@@ -107,17 +111,28 @@ class Audit:
         self.problems: list[str] = []
         self.position = ""
         self.positions: dict[str, str] = {}
+        self.batches: dict[str, RowEnds] = {}
 
     def say(self, problem: str) -> None:
         """Something does not hold."""
         self.problems.append(problem)
 
     def lines(self, run: str | None) -> list[RunLine]:
-        """The list of runs, or the one."""
-        if run is not None:
-            line = self.reader.line(run)
-            return [] if line is None else [line]
-        return [RunLine(*row) for row in self.reader.ask(f"SELECT {LINE} FROM runs ORDER BY rowid")]
+        """The list of runs, or the one (a batch with its rows); rows in their order, after all batches."""
+        if not self.reader.knows_rows:
+            where, given = ("TRUE", []) if run is None else ("run = ?", [run])
+            return [
+                RunLine(*row) for row in self.reader.ask(f"SELECT {LINE} FROM runs WHERE {where}", *given)
+            ]
+        where, given = ("TRUE", []) if run is None else ("run = ? OR batch = ?", [run, run])
+        sql = f"SELECT {LINE} FROM runs WHERE {where} ORDER BY batch, ordinal, rowid"
+        return [RunLine(*row) for row in self.reader.ask(sql, *given)]
+
+    def complete(self, run: str | None) -> None:
+        """All that was to be looked at was; of a batch, all rows."""
+        for batch in self.batches.values():
+            if run in (None, batch.batch):
+                batch.complete()
 
     # ------------------------------------------------------------------------------------------ the chain over runs
 
@@ -190,10 +205,12 @@ class Audit:
         """Hold one run against its chain, its line, its seal and what the journal's chain says; how many events it has."""
         run = line.run
         columns = "events, tip, seal, approval, (SELECT count(*) FROM events WHERE run = r.run)"
-        [(said, tip, seal, approval, there)] = self.reader.ask(
+        columns += ", batch, ordinal" if self.reader.knows_rows else ", '', 0"
+        [(said, tip, seal, approval, there, batch, ordinal)] = self.reader.ask(
             f"SELECT {columns} FROM runs r WHERE run = ?", run
         )
         self.positions[run] = position(said, tip)
+        rows = self._rows_of(batch) if batch else None
         story, end, found = stories.get(run, Story()), first_tip(run), RunLine(run, "running", "", "", 0.0, 0)
         opened: Event | None = None
         first = b""
@@ -206,6 +223,12 @@ class Audit:
                     )
                 if seq == 1:
                     opened, first = event, hash_
+                    if isinstance(event, BatchOpened):
+                        self.batches[run] = RowEnds(run, self.say)
+                if run in self.batches:
+                    self.batches[run].tell([event])
+                if rows is not None:
+                    rows.hold(run, event, hash_)
                 found, end = run_line(run, [event], found), hash_
         except Broken as broken:
             self.say(str(broken))
@@ -217,8 +240,23 @@ class Audit:
         else:
             self._line(line, found, opened, approval)
             self._seal(run, said, tip, seal)
-            self._told(run, story, first, found, end)
+            if rows is None:
+                self._told(run, story, first, found, end)
+            else:
+                rows.end(found, ordinal, first)
         return int(there)
+
+    def _rows_of(self, batch: str) -> RowEnds:
+        """What a batch says of its rows."""
+        known = self.batches.get(batch)
+        if known is None:
+            known = self.batches[batch] = RowEnds(batch, self.say)
+            line = self.reader.line(batch)
+            if line is None:
+                self.say(f"batch {batch!r} was deleted, and rows of it are there")
+            else:
+                known.tell(self.reader.events(batch, line.events))
+        return known
 
     def _line(self, line: RunLine, found: RunLine, opened: Event | None, approval: str | None) -> None:
         for name, old, new in zip(RunLine._fields, line, found, strict=True):
@@ -226,7 +264,7 @@ class Audit:
                 self.say(
                     f"the list of runs says of {line.run!r} that its {name} is {old!r}, and its events {new!r}"
                 )
-        used = opened.approval if isinstance(opened, RunOpened) else None
+        used = opened.approval if isinstance(opened, RunOpened | BatchOpened) else None
         if isinstance(used, Mapping) and approval != plain(used.get("id")):
             self.say(
                 f"run {line.run!r} used approval {used.get('id')!r}, and the list of runs says {approval!r}"

@@ -149,11 +149,11 @@ def bound_text(budget: Budget, bound: str) -> str:
 # ---------------------------------------------------------------------------------------------- before an attempt
 
 
-def open_account(state: State, event: e.RunOpened) -> None:
+def open_account(state: State, at: float, spent: Mapping[str, Any] | None) -> None:
     """A run begins: what bounds it, and what planning it has used."""
-    state.opened_at = event.at
+    state.opened_at = at
     rebind(state)
-    spent = event.spent or {}
+    spent = spent or {}
     state.tool_calls += _whole(spent, "tool_calls") or 0
     state.model_calls += _whole(spent, "model_calls") or 0
     state.tokens += _whole(spent, "tokens") or 0

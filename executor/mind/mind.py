@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from ...planner.bounds import rules_of
 from ...planner.models.messages import HumanMessage
 from ...policies.expressions import EvaluationError
 from ...policies.policies import Policies
@@ -49,9 +48,11 @@ from .replanning import (
     planner_asked_again,
     so_far,
 )
+from .retrying import row_reopened
 from .rounds import begin_dialogue, heard, hooked, model_asked_again, next_round
+from .rows import paced_tools
 from .state import Command, Consult, Dialogue, Frame, Node, StaleState, State, Write
-from .steps import begin, enter_ready, give, take_back
+from .steps import begin, enter_ready, give, settle, take_back
 
 __all__ = ["advance", "all_stays", "go_by", "outstanding", "replay"]
 
@@ -150,7 +151,7 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.planner_calls = event.planner_calls
     state.deadline, state.trace = event.deadline, event.trace
     state.hooks = frozenset(event.hooks)
-    open_account(state, event)
+    open_account(state, event.at, event.spent)
     state.fallback = event.fallback
     if event.forked is not None:
         _forked(state, event.forked)
@@ -177,12 +178,7 @@ def go_by(state: State, policies: Policies) -> None:
 
 def _paced(state: State) -> frozenset[str]:
     """The tools of a run whose calls may have to wait for their turn."""
-    limits = state.policies.limits
-    if not (limits.host or limits.rates.host or limits.rates.tool):
-        return frozenset()
-    return frozenset(
-        name for name, tool in state.tools.items() if rules_of(tool, state.principal, state.policies).paced
-    )
+    return paced_tools(state.tools, state.principal, state.policies)
 
 
 def _accepted(state: State, event: e.PlanAccepted) -> None:
@@ -192,6 +188,28 @@ def _accepted(state: State, event: e.PlanAccepted) -> None:
     state.root = Frame(program, ())
     state.ids = {step.id for step in event.plan.every_step}
     begin(state, state.root)
+
+
+def _row_opened(state: State, event: e.RowOpened) -> None:
+    """A row of a batch: everything but its inputs is common to all rows, and steps that they share have ended."""
+    common = state.common
+    assert common is not None
+    state.run, state.ordinal = event.run, event.ordinal
+    state.started_at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds")
+    state.inputs = event.inputs
+    state.principal, state.policies, state.paced = common.principal, common.policies, common.paced
+    state.contracts, state.approval, state.hooks = common.contracts, common.approval, common.hooks
+    state.planner, state.planner_calls = common.planner, common.planner_calls
+    open_account(state, event.at, None)
+    state.idle = True
+    program = state.program = common.program
+    state.approved = program.plan
+    root = state.root = Frame(program, ())
+    state.ids = set(common.ids)
+    for id_, (outcome, value, failure, reason) in common.shared.items():
+        settle(state, root.nodes[id_], outcome, value, failure=failure, reason=reason)
+    state.ready.clear()
+    state.ready.extend(node for node in root.nodes.values() if not node.waiting and node.outcome is None)
 
 
 # ---------------------------------------------------------------------------------------------- rest, and the end
@@ -214,6 +232,7 @@ def _rest(state: State) -> None:
         state.root is not None
         and _troubled(state)
         and not (state.stopping or reached)
+        and (state.common is None or state.common.rules.undo)
         and take_back(state, state.root)
     ):
         make_room(state)
@@ -404,6 +423,7 @@ def _closed(state: State, event: e.RunClosed) -> None:
     state.open.clear()
     state.decisions.clear()
     state.closed = event
+    state.idle = True
 
 
 _ON: dict[type[Event], Callable[[State, Any], None]] = {
@@ -423,4 +443,6 @@ _ON: dict[type[Event], Callable[[State, Any], None]] = {
     e.RunPaused: _paused,
     e.RunResumed: _resumed,
     e.RunClosed: _closed,
+    e.RowOpened: _row_opened,
+    e.RowReopened: row_reopened,
 }

@@ -37,6 +37,7 @@ __all__ = [
     "planner_asked_again",
     "replan_request",
     "so_far",
+    "wait_anew",
 ]
 
 _ITEMS = 50
@@ -188,10 +189,11 @@ def patch_accepted(state: State, event: e.PatchAccepted) -> None:
             node.clear()
     root.left = sum(node.outcome is None for node in root.nodes.values())
     for node in root.nodes.values():
-        _wait_anew(state, node)
+        wait_anew(state, node)
 
 
-def _wait_anew(state: State, node: Node) -> None:
+def wait_anew(state: State, node: Node) -> None:
+    """A step that has not ended waits for what has not ended of what it needs."""
     if node.outcome is not None or node.lane is not None:
         return
     needs = [state.nodes[need] for need in node.code.needs]

@@ -17,18 +17,20 @@ from typing import Any, Literal, get_args
 
 from ...policies.errors import BadInput
 from ...policies.secrets import Secret
+from ...policies.spelling import spelled
 from .chunks import AIMessageChunk
 from .messages import AIMessage, Message
 from .openai_chat import chat_body, hear_chat
 from .openai_responses import hear_response, read_response, responses_body
 from .sse import heard_parts
-from .telling import Names, Telling, allowed, key_for, needs, trusted, whole_answer
+from .telling import Names, Telling, allowed, is_here, key_for, needs, trusted, whole_answer
 
 __all__ = ["OpenAIModel"]
 
 Api = Literal["chat", "responses"]
 
 
+@spelled
 class OpenAIModel:
     """A model behind OpenAI's Chat Completions or Responses API, or a server that speaks like it.
 
@@ -122,6 +124,15 @@ class OpenAIModel:
     def _api(self, client: Any) -> Any:
         return client.chat.completions if self.api == "chat" else client.responses
 
+    async def post(self, url: str, body: Mapping[str, Any]) -> bool:
+        """Whether the server does what is no question, at an address of its own."""
+        async with self._open() as client:
+            try:
+                await client.post(url, cast_to=object, body=body)
+            except _sdk().APIError:
+                return False
+        return True
+
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Any]:
         if self._given is not None:
@@ -133,7 +144,7 @@ class OpenAIModel:
     def _client(self) -> Any:
         openai = _sdk()
         url, key = self._settings
-        web = openai.DefaultAsyncHttpxClient(verify=trusted(), timeout=None)
+        web = openai.DefaultAsyncHttpxClient(verify=trusted(), timeout=None, trust_env=not is_here(url))
         try:
             return openai.AsyncOpenAI(
                 api_key=key_for(key, url, "openai.com"),

@@ -19,7 +19,7 @@ from ...policies.causes import by_status
 from ...policies.errors import BadInput
 from ...policies.failures import Happened, Kind, ToolFailure
 from ...policies.secrets import Secret
-from ...policies.text import did_you_mean, shorten
+from ...policies.text import did_you_mean, shorten, with_article
 from .chunks import AIMessageChunk, ToolCallChunk
 from .messages import AIMessage, InvalidToolCall
 
@@ -31,6 +31,7 @@ __all__ = [
     "calls_in",
     "counts",
     "cut_off",
+    "is_here",
     "key_for",
     "needs",
     "said_error",
@@ -143,7 +144,7 @@ class Telling:
         if isinstance(said, list):
             said = "".join(map(self._part, said))
         if said is not None and not isinstance(said, str):
-            raise broken(f"its content is a {type(said).__name__} where text should be")
+            raise broken(f"its content is {with_article(type(said).__name__)} where text should be")
         self._spoken = self._spoken or bool(said)
         return said or ""
 
@@ -228,7 +229,7 @@ def whole_answer(response: Any) -> Mapping[str, Json]:
     except ValueError as error:
         raise broken(f"it is no JSON ({error})") from None
     if not isinstance(said, dict):
-        raise broken(f"it is a {type(said).__name__}, not an object")
+        raise broken(f"it is {with_article(type(said).__name__)}, not an object")
     return said
 
 
@@ -257,10 +258,20 @@ def key_for(key: str | Secret | None, url: str | None, home: str) -> str | None:
         return key.reveal() if isinstance(key, Secret) else key
     if url is None:
         return None
+    host = _host(url)
+    return None if host == home or host.endswith(f".{home}") else "none"
+
+
+def is_here(url: str | None) -> bool:
+    """Whether a service is on this machine, where no proxy of the environment leads to."""
+    host = _host(url or "")
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _host(url: str) -> str:
     from urllib.parse import urlsplit
 
-    host = urlsplit(url).hostname or ""
-    return None if host == home or host.endswith(f".{home}") else "none"
+    return urlsplit(url).hostname or ""
 
 
 @cache

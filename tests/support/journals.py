@@ -21,6 +21,9 @@ BEFORE_CHAINS = (
     "DROP TABLE chain",
     "DROP TABLE personal",
     "DROP TABLE spent",
+    "DROP INDEX rows_of_batch",
+    "ALTER TABLE runs DROP COLUMN batch",
+    "ALTER TABLE runs DROP COLUMN ordinal",
     "ALTER TABLE runs DROP COLUMN seal",
     "DELETE FROM meta WHERE name <> 'schema'",
 )

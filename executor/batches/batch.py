@@ -1,0 +1,154 @@
+"""A batch as people and programs read it, and its rows one by one as they are asked for."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ...policies.errors import BadInput, UnknownRun
+from ...policies.text import did_you_mean
+from ...registry.values import copy_plain
+from ..events import BatchOpened, DecisionAsked, RowSettled, RunClosed
+from ..journal.journal import Journal
+from ..mind.batch import BatchState, replay_batch, standing, summary
+from ..mind.budget import Used
+from .rows import RowResult
+
+__all__ = ["Batch", "batch_of", "is_batch", "read_batch", "results_of"]
+
+BatchStatus: TypeAlias = Literal["running", "waiting", "done", "failed", "stopped"]
+_STATUSES = ("done", "failed", "stopped", "refused", "waiting", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch, as far as it has come.
+
+    `status` is `done` where every row is, `failed` where every row had its turn and some are not done, `stopped` where not
+    every row had (`reason` says why), `waiting` for people, `running`. `counts` has rows by status (`refused`: set aside
+    before they ran; `not_begun`); `failures` by status, kind and code. `waiting_for` holds the questions of the batch
+    itself; those of its rows stand with the rows.
+    """
+
+    id: str
+    status: BatchStatus
+    reason: str
+    message: str
+    total: int
+    counts: Mapping[str, int]
+    failures: tuple[Mapping[str, Any], ...]
+    waiting_for: tuple[DecisionAsked, ...]
+    used: Used
+    journal: Journal = field(repr=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row is done."""
+        return self.status == "done"
+
+    def rows(self, *, status: str | Iterable[str] = ()) -> Iterator[RowResult]:
+        """Each row that ended, in order, with its output; read from the journal as they are asked for.
+
+        `status` (one, or several) leaves the others out.
+        """
+        wanted = {status} if isinstance(status, str) else set(status)
+        for unknown in wanted.difference(_STATUSES):
+            raise BadInput(f"a row ends as no {unknown!r}{did_you_mean(unknown, _STATUSES)}")
+        return results_of(self.journal, self.id, frozenset(wanted))
+
+    def to_json(self) -> dict[str, Any]:
+        """The batch as plain JSON, without its rows."""
+        return {
+            "batch": self.id,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "rows": self.total,
+            "counts": dict(self.counts),
+            "failures": [dict(failure) for failure in self.failures],
+            "waiting_for": [
+                {"id": d.id, "about": d.about, "options": list(d.options), "question": d.question}
+                for d in self.waiting_for
+            ],
+            "used": self.used.to_json(),
+        }
+
+
+def batch_of(state: BatchState, journal: Journal, *, problem: str = "") -> Batch:
+    """The batch that a state describes."""
+    status, reason, message = standing(state)
+    if problem:
+        status, reason, message = "stopped", "journal", problem
+    said = summary(state)
+    counts = {name: said[name] for name in ("done", "failed", "stopped", "refused", "waiting", "not_begun")}
+    return Batch(
+        id=state.run,
+        status=status,
+        reason=reason,
+        message=message,
+        total=state.rows or 0,
+        counts=counts,
+        failures=tuple(said["failures"]),
+        waiting_for=tuple(asked for id_, asked in state.decisions.items() if id_ not in state.answered),
+        used=state.used(),
+        journal=journal,
+    )
+
+
+def is_batch(journal: Journal, run: str) -> bool:
+    """Whether the record with this id is that of a batch. Raises `UnknownRun`."""
+    return any(True for _ in journal.some(run, (BatchOpened,)))
+
+
+def read_batch(journal: Journal, batch: str) -> Batch:
+    """A batch as its journal tells it. Raises `UnknownRun`."""
+    state = replay_batch(journal.events(batch))
+    if state.opened is None:
+        raise UnknownRun(f"the journal of batch {batch!r} does not begin with its opening")
+    state.waiting = state.waiting or not journal.driven(batch)
+    return batch_of(state, journal)
+
+
+def results_of(journal: Journal, batch: str, wanted: frozenset[str]) -> Iterator[RowResult]:
+    """The rows that ended, in order."""
+    ends = dict[int, RowSettled]()
+    lines = array("q")
+    for event in journal.some(batch, (RowSettled,)):
+        assert isinstance(event, RowSettled)
+        lines.extend([-1] * (event.ordinal + 1 - len(lines)))
+        lines[event.ordinal] = -1 if event.line is None else event.line
+        if event.status == "done":
+            ends.pop(event.ordinal, None)
+        else:
+            ends[event.ordinal] = event
+    aside = [event for _, event in sorted(ends.items()) if not event.run]
+    for ordinal, line, last in journal.endings(batch):
+        while aside and aside[0].ordinal < ordinal:
+            yield from _aside(batch, aside.pop(0), wanted)
+        if not ordinal or not isinstance(last, RunClosed):
+            continue
+        end = ends.get(ordinal)
+        status = end.status if end is not None else "done"
+        if wanted and status not in wanted:
+            continue
+        said = (end.kind, end.code, last.message) if end is not None else ("", "", "")
+        place = lines[ordinal] if ordinal < len(lines) and lines[ordinal] >= 0 else None
+        yield RowResult(line.run, ordinal, place, status, copy_plain(last.output), *said)
+    for event in aside:
+        yield from _aside(batch, event, wanted)
+
+
+def _aside(batch: str, event: RowSettled, wanted: frozenset[str]) -> Iterator[RowResult]:
+    if not wanted or event.status in wanted:
+        yield RowResult(
+            f"{batch}.{event.ordinal}",
+            event.ordinal,
+            event.line,
+            event.status,
+            None,
+            event.kind,
+            event.code,
+            event.message,
+        )

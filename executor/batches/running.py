@@ -1,0 +1,450 @@
+"""The driver of a batch: takes the rows in, lets as many begin as its mind allows, writes down how each ended.
+
+    take    every row that can run is opened in the journal, before one of them begins
+    drive   row by row from the journal, in order, `at_once` at a time; what ended is a byte, what waits is let go
+
+A row that begins and one that was interrupted come the same way: their first event, or all of them, are read from the journal.
+Whoever brings an event of the batch (a row that ends, an answer) writes it and looks what may begin now, without an await in
+between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+
+from ...planner.bounds import rules_of
+from ...policies.errors import BadInput, JournalError
+from .. import events as e
+from ..blocking import DRIVING
+from ..events import ASIDE, Event
+from ..journal.journal import BatchLog, Journal, Opening
+from ..mind.batch import BatchState, advance_batch, conclusion, room, summary
+from ..mind.budget import used
+from ..mind.mind import advance, all_stays, replay
+from ..mind.rows import Common
+from ..mind.state import State
+from ..run import open_questions, run_of
+from ..runtime import Answer, Host, Runtime
+from ..wake import Portal
+from .examining import Examined
+from .rows import AsideRow, RowFinding, SourceRow, row_id
+
+__all__ = ["BatchRuntime", "TakeUp", "answer_of_batch"]
+
+TakeUp = Callable[[Runtime], tuple[Any, ...]]
+"""Takes up a row that was interrupted or has been answered: what is to be done."""
+
+_LOG = logging.getLogger("foreplan")
+_AT_ONCE = 100
+"""Rows that are taken in between two moments at which other tasks may run."""
+
+
+class BatchRuntime:
+    """One batch, driven in this process. `live` is where the engine finds the runs that are under way."""
+
+    def __init__(
+        self,
+        state: BatchState,
+        log: BatchLog,
+        journal: Journal,
+        host: Host,
+        *,
+        take_up: TakeUp,
+        live: dict[str, Runtime],
+    ) -> None:
+        self.state = state
+        self.problem: JournalError | None = None
+        self._log = log
+        self._journal = journal
+        self._host = host
+        self._rows_host = host._replace(watch=None)
+        self._common: Common
+        self._take_up = take_up
+        self._live = live
+        self._tasks: TaskGroup | None = None
+        self._over = anyio.Event()
+        self._cursor: Iterator[Opening] = iter(())
+        self._again: deque[int] = deque()
+        self._asking: set[str] = set()
+        self._cancelled = False
+        self._letting_go = False
+
+    @property
+    def run(self) -> str:
+        """The id of the batch."""
+        return self._log.run
+
+    def go_by(self, common: Common) -> None:
+        """This is what its rows have in common."""
+        self._common = common
+
+    # ------------------------------------------------------------------------------------------ events
+
+    def stamp(self) -> tuple[int, float, float]:
+        """Place, time and die of the next event of the batch."""
+        return self.state.seq + 1, self._now(), self._host.dice()
+
+    def _now(self) -> float:
+        try:
+            return max(self._host.clock(), self.state.at)
+        except Exception:
+            _LOG.exception("`clock` raised, so time stands still for batch %r", self.state.run)
+            return self.state.at
+
+    def write(self, event: Event) -> None:
+        """Append an event of the batch without the secrets in it, and take it in. Raises `JournalError`."""
+        safe = self._host.safe
+        if safe is not None and safe.scrubber:
+            event = safe.clean(event)
+        self._log.append(event)
+        advance_batch(self.state, event)
+        if self._host.watch is not None:
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
+        assert self._host.watch is not None
+        try:
+            self._host.watch(event)
+        except Exception:
+            self._host = self._host._replace(watch=None)
+            _LOG.exception("`watch` raised, so batch %r goes on without it", self.state.run)
+
+    # ------------------------------------------------------------------------------------------ rows are taken in
+
+    async def take(self, examined: Examined, *, after: int = 0) -> None:
+        """Open every row that can run, and set the others aside. Raises `BadInput` where the source has changed.
+
+        Rows up to `after` are in the journal already.
+        """
+        batch = self.state.run
+        for number, row in enumerate(examined.again(), 1):
+            if isinstance(row, AsideRow):
+                self._set_aside(*row)
+            elif row.ordinal > after:
+                run = row_id(batch, row.ordinal)
+                opened = e.RowOpened(
+                    1, self._now(), 0.5, run, batch, row.ordinal, row.inputs, row.digest, row.line
+                )
+                self._log.row(run, row.ordinal).append(opened)
+            if number % _AT_ONCE == 0:
+                await checkpoint()
+        self.write(e.RowsTaken(*self.stamp(), examined.total, examined.digest))
+        await self._log.durable()
+
+    def _set_aside(self, row: SourceRow, faults: tuple[RowFinding, ...]) -> None:
+        if self.state.status_of(row.ordinal):
+            return
+        first = faults[0]
+        personal = "inputs" in self._common.policies.personal
+        said = f"{first.code} at {first.pointer or first.column}" if personal else first.sentence
+        settled = e.RowSettled(
+            *self.stamp(), row.ordinal, "", "refused", "", "bad_args", first.code, said, row.line
+        )
+        self.write(settled)
+
+    # ------------------------------------------------------------------------------------------ driving
+
+    async def drive(self) -> None:
+        """Run the rows until the batch closes or only people can go on; cancelled from outside, it pauses."""
+        self._portal = Portal.current()
+        if self._host.limiter is not None:
+            self._host.limiter.told.append(self._tool_told)
+        self._cursor = self._journal.openings(self.state.run)
+        self._again.extend(ordinal for ordinal, parked in self.state.parked.items() if _may_go_on(parked))
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                self._ask_again()
+                self._look_around()
+                await self._over.wait()
+                self._letting_go = True
+                tasks.cancel_scope.cancel()
+        finally:
+            self._letting_go = True
+            if self._host.limiter is not None:
+                self._host.limiter.told.remove(self._tool_told)
+            self._let_go()
+
+    def _tool_told(self, tool: str, broken: bool) -> None:
+        """The limiter says, in any thread, that a tool is broken, or back."""
+        self._portal.call_soon(partial(self._tool, tool, broken))
+
+    def _tool(self, tool: str, broken: bool) -> None:
+        """While a tool is broken no row begins; the journal knows when that was. Rows under way wait for it, and those begin
+        others when they end."""
+        breaker = self._common.policies.limits.breaker
+        ours = tool in self._common.program_tools and breaker is not None and breaker.hold
+        if not ours or self._letting_go or (tool in self.state.held) == broken:
+            return
+        try:
+            self.write((e.ToolHeld if broken else e.ToolFreed)(*self.stamp(), tool))
+        except JournalError as error:
+            self._fail(error)
+
+    def cancel(self) -> None:
+        """Stop for good: rows under way are cancelled, then the batch closes as stopped(cancelled)."""
+        self._cancelled = True
+        for ordinal in list(self.state.live):
+            row = self._live.get(row_id(self.state.run, ordinal))
+            if row is not None:
+                row.cancel()
+        if not self.state.live:
+            self._over.set()
+
+    def release(self) -> None:
+        """Let go of the log: all that was written is durable, or `problem` says why it is not."""
+        try:
+            self._log.close()
+        except JournalError as error:
+            self.problem = self.problem or error
+
+    def _let_go(self) -> None:
+        """Nothing is under way any more: close or pause the batch in the journal."""
+        state = self.state
+        if self.problem is not None or state.closed is not None or state.waiting:
+            return
+        try:
+            if self._cancelled:
+                self.close_cancelled()
+            else:
+                self.write(e.RunPaused(*self.stamp(), self._host.leaving, tuple(state.decisions)))
+        except JournalError as error:
+            self.problem = error
+
+    def put_aside(self) -> None:
+        """Somebody is about to write who does not drive it: if its process was killed, it waits since its last event."""
+        state = self.state
+        if not state.waiting:
+            seq, _, dice = self.stamp()
+            self.write(e.RunPaused(seq, state.at, dice, ASIDE, tuple(state.decisions)))
+
+    def close_cancelled(self) -> None:
+        """The end of a batch that somebody cancelled."""
+        said = "the batch was cancelled"
+        self.write(e.RunClosed(*self.stamp(), "stopped", "cancelled", summary(self.state), said))
+
+    def _look_around(self) -> None:
+        """Begin what may begin; where nothing is under way, ask, wait or close."""
+        if self._letting_go:
+            return
+        try:
+            while not self._cancelled and (opening := self._next()) is not None:
+                assert self._tasks is not None
+                self._tasks.start_soon(self._work, opening)
+            if not self.state.live:
+                self._conclude()
+        except JournalError as error:
+            self._fail(error)
+
+    def _conclude(self) -> None:
+        if self._cancelled:
+            self._over.set()
+            return
+        command = conclusion(self.state, forthcoming=bool(self._asking))
+        if command is None:
+            return
+        self.write(command.kind(*self.stamp(), *command.fields))
+        if command.kind is e.DecisionAsked:
+            self._ask_again()
+            self._conclude()
+        else:
+            self._over.set()
+
+    def _fail(self, error: JournalError) -> None:
+        """Nothing more can be recorded, so nothing more is started."""
+        self.problem = self.problem or error
+        self._letting_go = True
+        self._over.set()
+
+    # ------------------------------------------------------------------------------------------ rows
+
+    def _next(self) -> Opening | None:
+        """The next row that may begin or go on; it is under way from here on."""
+        if room(self.state) <= 0 and not (self._again and not self.state.stopping):
+            return None
+        opening = self._next_again() or self._next_new()
+        if opening is not None:
+            self.state.live.add(opening.opened.ordinal)
+        return opening
+
+    def _next_again(self) -> Opening | None:
+        """A row that waited and can go on."""
+        state = self.state
+        if not self._again or state.stopping or len(state.live) >= state.rules.at_once:
+            return None
+        return self._journal.opening(row_id(state.run, self._again.popleft()))
+
+    def _next_new(self) -> Opening | None:
+        """The next row that has not ended and does not wait."""
+        state = self.state
+        if room(state) <= 0:
+            return None
+        for opening in self._cursor:
+            ordinal = opening.opened.ordinal
+            if ordinal and not state.status_of(ordinal) and ordinal not in state.parked:
+                return opening
+        return None
+
+    async def _work(self, opening: Opening | None) -> None:
+        """One row after the other, as long as there is room for this one."""
+        while opening is not None:
+            try:
+                await self._row(opening)
+            finally:
+                self.state.live.discard(opening.opened.ordinal)
+            opening = None if self._letting_go or self._cancelled else self._next()
+        self._look_around()
+
+    async def _row(self, opening: Opening) -> None:
+        """One row, from where it stands to its end, or to where only people can go on."""
+        run, ordinal = opening.opened.run, opening.opened.ordinal
+        try:
+            log = self._log.row(run, ordinal, opening)
+            state, begun = self._restored(opening)
+            runtime = Runtime(state, log, self._rows_host)
+            if state.closed is None:
+                await self._drive(runtime, begun or self._take_up(runtime))
+            log.close()
+            if runtime.problem is not None:
+                raise runtime.problem
+            self.state.live.discard(ordinal)
+            self._ended(opening, state)
+        except JournalError as error:
+            self._fail(error)
+
+    def _restored(self, opening: Opening) -> tuple[State, tuple[Any, ...]]:
+        """The state of a row; and what is to be done, where it only begins."""
+        common = self._common
+        state = State(common.registry, common)
+        if opening.line.events == 1:
+            commands = advance(state, opening.opened)
+            opened = self.state.opened
+            same = opened is None or opened.principal == common.principal
+            return state, commands if same else ()
+        with all_stays():
+            events = list(self._journal.events(opening.opened.run))
+            replay(state, events)
+        limiter = self._host.limiter
+        if limiter is not None:
+            rules = {
+                name: rules_of(tool, state.principal, state.policies) for name, tool in state.tools.items()
+            }
+            limiter.recall(state.run, events, rules)
+        return state, ()
+
+    async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> None:
+        run, telemetry = runtime.state.run, self._host.telemetry
+        self._live[run] = runtime
+        token = DRIVING.set(run)
+        try:
+            if telemetry is not None:
+                assert self._host.safe is not None
+                telemetry.begin(runtime.state, run, self._host.safe.scrubber)
+            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
+                await runtime.drive(commands)
+        finally:
+            DRIVING.reset(token)
+            del self._live[run]
+
+    def _ended(self, opening: Opening, state: State) -> None:
+        """Write how a row ended, or what it waits for."""
+        run, ordinal = opening.opened.run, opening.opened.ordinal
+        closed = state.closed
+        if closed is not None:
+            kind, code = _why(state)
+            self.write(
+                e.RowSettled(
+                    *self.stamp(),
+                    ordinal,
+                    run,
+                    closed.state,  # type: ignore[arg-type]
+                    closed.reason,
+                    kind,
+                    code,
+                    "",
+                    opening.opened.line,
+                    _used(state),
+                )
+            )
+        elif state.resting and state.decisions:
+            questions = tuple(asked.id for asked in open_questions(state))
+            self.write(e.RowParked(*self.stamp(), ordinal, run, questions))
+
+    # ------------------------------------------------------------------------------------------ people
+
+    def _ask_again(self) -> None:
+        """Ask a person here what the batch wants to know, if there is one."""
+        if self._host.decide is None:
+            return
+        assert self._tasks is not None
+        for id_, asked in self.state.decisions.items():
+            if id_ not in self._asking:
+                self._asking.add(id_)
+                self._tasks.start_soon(self._ask, asked)
+
+    async def _ask(self, asked: e.DecisionAsked) -> None:
+        """Without a good answer the question stays open, and the batch waits."""
+        assert self._host.decide is not None
+        answer = None
+        try:
+            said = await self._host.decide(asked)
+            answer = answer_of_batch(asked, said) if said is not None else None
+        except Exception:
+            _LOG.exception("`decide` failed at %r, so the question stays open", asked.id)
+        try:
+            if answer is not None and not self._letting_go:
+                self.write(
+                    e.DecisionMade(*self.stamp(), asked.id, answer.choice, answer.by, None, answer.reason)
+                )
+                self._asking.discard(asked.id)
+            elif not self._letting_go:
+                self._asking.discard(asked.id)
+        except JournalError as error:
+            self._fail(error)
+        self._look_around()
+
+
+def answer_of_batch(asked: e.DecisionAsked, said: Answer | str) -> Answer:
+    """An answer to a question of a batch. Raises `BadInput` for what is none."""
+    answer = Answer(said) if isinstance(said, str) else said
+    if not isinstance(answer, Answer) or answer.choice not in asked.options:
+        choice = answer.choice if isinstance(answer, Answer) else answer
+        raise BadInput(f"{choice!r} is no answer to {asked.id!r}; say one of {', '.join(asked.options)}")
+    return answer
+
+
+def _may_go_on(parked: e.RowParked) -> bool:
+    """Whether a row that waited has all its answers."""
+    return not parked.questions and parked.group is None
+
+
+def _why(state: State) -> tuple[str, str]:
+    """Kind and code of what failed first in a row that is not done."""
+    assert state.closed is not None
+    if state.closed.state == "done":
+        return "", ""
+    failures = run_of(state).failures
+    if failures:
+        return failures[0][1].kind.value, failures[0][1].code
+    return "", state.closed.reason or "output"
+
+
+def _used(state: State) -> dict[str, Any] | None:
+    """What a row has used, without what it has not."""
+    said = used(state)
+    counts = {
+        "tool_calls": said.tool_calls,
+        "model_calls": said.model_calls,
+        "tokens": said.tokens,
+        "cost": said.cost,
+    }
+    return {name: n for name, n in counts.items() if n} or None

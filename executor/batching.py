@@ -1,0 +1,307 @@
+"""The part of an engine that runs one plan over many rows.
+
+rows -> examined, all of them -> approved as one batch -> opened in the journal -> run, some at a time -> Batch
+a journal -> the batch replayed -> what is left goes on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ..planner.approvals import Approval, tools_of
+from ..planner.plan import Plan
+from ..policies.batches import BatchRules
+from ..policies.errors import BadInput, UnknownRun, expect
+from ..policies.text import did_you_mean
+from ..registry.registry import Registry
+from . import events as e
+from .batches.batch import Batch, batch_of, read_batch
+from .batches.examining import MARK, Examined, changed, examine
+from .batches.running import BatchRuntime, answer_of_batch
+from .batches.sources import Rows
+from .blocking import block, first_error
+from .changes import Terms, accepted_by
+from .driving import Driving, answers_in, expect_inside, held, spent_json
+from .events import ASIDE
+from .handed_in import check_deadline, check_run_id
+from .journal.journal import BatchLog, Opening
+from .mind.batch import BatchState, replay_batch
+from .mind.budget import Used
+from .mind.rows import common_of
+from .planning import model_calls_of
+from .recorded import batch_opened, is_closed, recorded
+from .run import Run, open_questions, run_of
+from .runtime import Answer, Runtime, decision_made
+
+__all__ = ["Batching"]
+
+
+class Batching(Driving):
+    """What `Engine` does with batches."""
+
+    async def run_batch(
+        self,
+        plan: Plan,
+        rows: Rows,
+        *,
+        approval: Approval | None = None,
+        batch_id: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        strict: bool = False,
+        rules: BatchRules | None = None,
+        deadline: float | None = None,
+    ) -> Batch:
+        """Run a plan once for each row, which gives its `inputs`; no model is asked for a row.
+
+        `rows`: the path of a file (.csv, .tsv, .jsonl, .json), `SqliteRows`, or a list or iterator of mappings. `columns`
+        says which column an input is, where the names differ. All rows are looked at before one runs; those that do not fit
+        are set aside, or with `strict` refused together. What goes wrong in a row is in its result: `batch.rows()`.
+
+        Raises what `run` raises, `BadInput` also for rows.
+        """
+        self._checked(plan)
+        check_deadline(deadline)
+        check_run_id(batch_id)
+        rules = BatchRules() if rules is None else rules
+        expect(BatchRules, rules, "the rules of the batch", "BatchRules(at_once=...) makes some")
+        examined = await examine(plan.inputs, rows, columns=columns, strict=strict)
+        self._approved(plan, {}, approval, rows=examined.runnable, source=examined.digest)
+        await self._learn()
+        self._expect_no_secret(plan, {})
+        log = self.journal.create(
+            batch_id or self._fresh_id(), approval=approval.id if approval is not None else ""
+        )
+        with held(log):
+            batch = self._batch_runtime(BatchState(), log)
+            batch.write(self._batch_opening(batch, plan, rules, examined, approval, deadline))
+            batch.go_by(common_of(_opened(batch.state), self._registry_of(batch.state), self.principal))
+            await batch.take(examined)
+            return await self._drive_batch(batch)
+
+    async def examine(self, plan: Plan, rows: Rows, *, columns: Mapping[str, str] | None = None) -> Examined:
+        """Look at all rows as `run_batch` does before one runs: how many fit, what is wrong with the others, the digest.
+
+        An iterator that comes only once is used up by that.
+        """
+        return await examine(plan.inputs, rows, columns=columns)
+
+    async def resume_batch(
+        self,
+        batch_id: str,
+        *,
+        rows: Rows | None = None,
+        columns: Mapping[str, str] | None = None,
+        decisions: Mapping[str, Answer | str] | None = None,
+    ) -> Batch:
+        """Take up a batch that was interrupted or waits. `decisions` answers its questions by id.
+
+        Its rows are in the journal. `rows` may be given to be held against them: a source that has changed is refused. They are
+        needed where the batch was interrupted before all of them were in the journal. Raises what `resume` raises.
+        """
+        expect(str, batch_id, "the id of a batch")
+        await self._learn()
+        log = self.journal.reopen(batch_id)
+        with held(log):
+            state = self._batch_state(batch_id)
+            if state.closed is not None:
+                raise is_closed(batch_id, state.closed, what="batch")
+            examined = await self._examined_again(state, rows, columns)
+            answers = _answers(state, decisions or {})
+            batch = self._taken_up_batch(state, log)
+            batch.write(e.RunResumed(*batch.stamp(), self.principal))
+            for id_, answer in answers.items():
+                batch.write(decision_made(id_, answer, batch.stamp()))
+            if state.rows is None:
+                assert examined is not None
+                log.recount()
+                last = max((o.opened.ordinal for o in self.journal.openings(batch_id)), default=0)
+                await batch.take(examined, after=last)
+            return await self._drive_batch(batch)
+
+    async def decide_batch(
+        self, batch_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
+    ) -> Batch:
+        """Answer questions of a batch that nobody drives, and leave it waiting, as `decide` does for a run.
+
+        Questions of a row are answered there: `decide(row, ...)`.
+        """
+        expect(str, batch_id, "the id of a batch")
+        log = await self._reopened(batch_id, patience)
+        with held(log):
+            state = self._batch_state(batch_id)
+            if state.closed is not None:
+                raise is_closed(batch_id, state.closed, what="batch")
+            answers = _answers(state, decisions)
+            batch = self._batch_runtime(state, log)
+            batch.put_aside()
+            for id_, answer in answers.items():
+                batch.write(decision_made(id_, answer, batch.stamp()))
+        return batch_of(state, self.journal)
+
+    async def _decide_row(
+        self, opening: Opening, decisions: Mapping[str, Answer | str], patience: float
+    ) -> Run:
+        """Answer questions of a row whose batch nobody drives; with the last answer it is ready to go on."""
+        run, batch_id = opening.opened.run, opening.opened.batch
+        log = await self._reopened(batch_id, patience)
+        with held(log):
+            batch = self._batch_runtime(self._batch_state(batch_id), log)
+            opening = self.journal.opening(run) or opening
+            state = recorded(self.journal, run)
+            if state.closed is not None:
+                raise is_closed(run, state.closed, what="row")
+            who = self.principal if self.principal.id == state.principal.id else state.principal
+            answers = answers_in(state, decisions, who)
+            self._expect_in_time(state, answers)
+            for id_, answer in answers.items():
+                expect_inside(self.journal, state.decisions[id_], answer, who)
+            runtime = Runtime(state, log.row(run, opening.opened.ordinal, opening), self._host)
+            batch.put_aside()
+            if not state.waiting:  # its process was killed: it has waited since its last event
+                seq, _, dice = runtime.stamp()
+                runtime.write(e.RunPaused(seq, state.at, dice, ASIDE, tuple(state.decisions)))
+            for id_, answer in answers.items():
+                runtime.write(decision_made(id_, answer, runtime.stamp()))
+            left = tuple(asked.id for asked in open_questions(state))
+            batch.write(e.RowParked(*batch.stamp(), opening.opened.ordinal, run, left))
+        return run_of(state)
+
+    def _close_batch(self, batch_id: str, log: BatchLog) -> None:
+        """Close a batch that nobody drives."""
+        state = self._batch_state(batch_id)
+        if state.closed is not None:
+            raise is_closed(batch_id, state.closed, what="batch")
+        self._batch_runtime(state, log).close_cancelled()
+
+    def show_batch(self, batch_id: str) -> Batch:
+        """A batch as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
+        expect(str, batch_id, "the id of a batch")
+        return read_batch(self.journal, batch_id)
+
+    def run_batch_blocking(self, plan: Plan, rows: Rows, **options: Any) -> Batch:
+        """`run_batch` for programs without an event loop."""
+        return block(partial(self.run_batch, plan, rows, **options), "run_batch")
+
+    def resume_batch_blocking(self, batch_id: str, **options: Any) -> Batch:
+        """`resume_batch` for programs without an event loop."""
+        return block(partial(self.resume_batch, batch_id, **options), "resume_batch")
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    def _batch_opening(
+        self,
+        batch: BatchRuntime,
+        plan: Plan,
+        rules: BatchRules,
+        examined: Examined,
+        approval: Approval | None,
+        deadline: float | None,
+    ) -> e.BatchOpened:
+        planner = self._host.planner is not None
+        known = self.registry if planner else self.registry.only(names=tools_of(plan))
+        return e.BatchOpened(
+            *batch.stamp(),
+            run=batch.run,
+            plan=plan,
+            digest=plan.digest,
+            principal=self.principal,
+            policies=self.policies,
+            contracts={tool.name: tool.contract() for tool in known},
+            rules=rules.model_dump(mode="json"),
+            approval=approval.to_json() if approval is not None else None,
+            source={"name": examined.source.name, "files": [str(path) for path in examined.source.files]},
+            planner=planner,
+            hooks=self._host.asked,
+            spent=spent_json(self._spent.pop(plan.digest, Used())),
+            planner_calls=model_calls_of(self._host.planner),
+            deadline=deadline,
+        )
+
+    def _batch_state(self, batch_id: str) -> BatchState:
+        """The state of a batch that is in the journal. Raises `UnknownRun`, and `BadInput` for a run that is none."""
+        batch_opened(self.journal, batch_id)
+        return replay_batch(self.journal.events(batch_id))
+
+    async def _examined_again(
+        self, state: BatchState, rows: Rows | None, columns: Mapping[str, str] | None
+    ) -> Examined | None:
+        """The rows that are given again. Raises `BadInput` where they differ from those of the batch."""
+        opened = _opened(state)
+        if rows is None:
+            if state.rows is None:
+                raise BadInput(
+                    f"batch {state.run!r} was interrupted before all of its rows were in the journal; give them again: rows=..."
+                )
+            return None
+        examined = await examine(opened.plan.inputs, rows, columns=columns)
+        before = bytearray(examined.marks if state.rows is None else examined.marks[: state.rows * MARK])
+        before.extend(bytes(max(0, (state.rows or 0) * MARK - len(before))))
+        for opening in self.journal.openings(state.run, after=0):
+            at = (opening.opened.ordinal - 1) * MARK
+            before[at : at + MARK] = bytes.fromhex(opening.opened.digest.removeprefix("sha256:"))[:MARK]
+        said = changed(bytes(before), bytes(examined.marks))
+        if not said and state.rows is not None and state.digest != examined.digest:
+            said = "rows that were set aside differ"
+        if said:
+            raise BadInput(f"the rows are not those that batch {state.run!r} was opened with: {said}")
+        return examined
+
+    def _taken_up_batch(self, state: BatchState, log: BatchLog) -> BatchRuntime:
+        """A batch that may go on here: by the same tools, rules and principal. Raises `NotApproved`."""
+        opened = _opened(state)
+        terms = Terms(opened.principal.id, opened.policies, opened.contracts, "authorize" in opened.hooks)
+        accepted_by(
+            "",
+            state.run,
+            terms,
+            self.registry,
+            self.principal,
+            self.policies if self._ruled else None,
+            authorize=self._host.authorize is not None,
+        )
+        batch = self._batch_runtime(state, log)
+        batch.go_by(common_of(opened, self._registry_of(state), self.principal))
+        return batch
+
+    def _registry_of(self, state: BatchState) -> Registry:
+        return self.registry.only(names=list(_opened(state).contracts))
+
+    def _batch_runtime(self, state: BatchState, log: BatchLog) -> BatchRuntime:
+        host = self._host._replace(child=self._perform_child, early=None, chunk=None)
+        return BatchRuntime(state, log, self.journal, host, take_up=self._take_up_row, live=self._live)
+
+    def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:
+        return self._taken_up(runtime, {})
+
+    async def _drive_batch(self, batch: BatchRuntime) -> Batch:
+        self._batches[batch.run] = batch
+        try:
+            with first_error():
+                await batch.drive()
+        finally:
+            del self._batches[batch.run]
+        batch.release()
+        return batch_of(batch.state, self.journal, problem=str(batch.problem) if batch.problem else "")
+
+
+def _opened(state: BatchState) -> e.BatchOpened:
+    if state.opened is None:
+        raise UnknownRun("the journal of this batch does not begin with its opening")
+    return state.opened
+
+
+def _answers(state: BatchState, decisions: Mapping[str, Answer | str]) -> dict[str, Answer]:
+    """Answers to open questions of the batch. Raises `BadInput`."""
+    expect(Mapping, decisions, "what is decided", 'write {"the id of a question": "approve"}')
+    answers = {}
+    for id_, said in decisions.items():
+        asked = state.decisions.get(id_)
+        if asked is None or id_ in state.answered:
+            open_ = ", ".join(id_ for id_ in state.decisions if id_ not in state.answered) or "none"
+            raise BadInput(
+                f"no question {id_!r} is open{did_you_mean(str(id_), state.decisions)} (open: {open_})"
+            )
+        answers[id_] = answer_of_batch(asked, said)
+    return answers

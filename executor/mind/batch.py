@@ -1,0 +1,354 @@
+"""The mind of a batch: what its events mean, how many rows may begin, and what comes when none is under way.
+
+    BatchOpened -> RowsTaken -> rows begin (`room`) -> RowSettled, RowParked ... -> nothing under way (`conclusion`)
+                                                                                     ask after the canary
+                                                                                     wait for people
+                                                                                     RunClosed
+
+Rows are runs with minds of their own. A row that ended is a byte here; one that waits is an entry in a table. Which rows are
+under way no event says: the driver does, and after a replay there are none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from ...policies.batches import BatchRules, too_many_failed
+from ...policies.text import count
+from .. import events as e
+from ..events import PEOPLE, Event
+from .budget import Used, exact
+from .state import StaleState, Write
+
+__all__ = [
+    "CANARY",
+    "BatchState",
+    "Ended",
+    "advance_batch",
+    "conclusion",
+    "replay_batch",
+    "room",
+    "standing",
+    "summary",
+]
+
+CANARY = "canary"
+"""The id of the question after the first rows."""
+_STATUSES = ("", "done", "failed", "stopped", "refused")
+"""How a row ended, as a byte: 0 where it has not."""
+_CODE = {status: code for code, status in enumerate(_STATUSES)}
+
+
+class Ended(NamedTuple):
+    """How rows ended, for counting: by status, and by kind and code of what failed first."""
+
+    status: str
+    kind: str = ""
+    code: str = ""
+
+
+class BatchState:
+    """Everything that is known of a batch; `advance_batch` alone changes it, but for `live`, which is the driver's."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.at = 0.0
+        self.opened: e.BatchOpened | None = None
+        self.rules = BatchRules()
+        self.rows: int | None = None
+        """How many there are, once all are in the journal."""
+        self.digest = ""
+        """Of their source."""
+        self.ended = bytearray()
+        """Of each row by ordinal how it ended (`_STATUSES`)."""
+        self.counts: Counter[Ended] = Counter()
+        self.began = 0
+        """Rows that ended or wait after they had begun."""
+        self.parked: dict[int, e.RowParked] = {}
+        self.live: set[int] = set()
+        """Rows under way in this process."""
+        self.tool_calls = 0
+        self.model_calls = 0
+        self.tokens = 0
+        self.cost = Decimal(0)
+        self.away = 0.0
+        self.held: set[str] = set()
+        """Tools that are broken at the moment."""
+        self.reopened: frozenset[int] | None = None
+        self.decisions: dict[str, e.DecisionAsked] = {}
+        self.answered: dict[str, e.DecisionMade] = {}
+        self.canary_over = False
+        self.stopping = ""
+        """Why no further row begins: `failures`, `canary`, `budget`, `shared`."""
+        self.why = ""
+        """The same as the end of a sentence."""
+        self.waiting = False
+        """Whether nobody drives it."""
+        self.closed: e.RunClosed | None = None
+
+    @property
+    def run(self) -> str:
+        """The id of the batch."""
+        return self.opened.run if self.opened is not None else ""
+
+    @property
+    def settled(self) -> int:
+        """How many rows have ended, those that were set aside included."""
+        return self.counts.total()
+
+    @property
+    def failed(self) -> int:
+        """How many of the rows that ran are not done."""
+        return sum(n for how, n in self.counts.items() if how.status in ("failed", "stopped"))
+
+    @property
+    def left(self) -> int:
+        """How many rows have not begun yet."""
+        taken_up = sum(ordinal in self.parked for ordinal in self.live)
+        return (self.rows or 0) - self.settled - len(self.parked) - len(self.live) + taken_up
+
+    def status_of(self, ordinal: int) -> str:
+        """How a row ended; "" where it has not."""
+        return _STATUSES[self.ended[ordinal]] if ordinal < len(self.ended) else ""
+
+    def used(self) -> Used:
+        """What its rows have used up so far, those under way not included."""
+        opened = self.opened.at if self.opened is not None else self.at
+        seconds = round(max(0.0, self.at - opened - self.away), 6)
+        cost = float(self.cost)
+        return Used(self.tool_calls, {}, self.model_calls, self.tokens, cost, seconds)
+
+
+def advance_batch(state: BatchState, event: Event) -> None:
+    """Take in what happened. Raises `StaleState` where the event does not follow."""
+    if event.seq != state.seq + 1:
+        raise StaleState(f"event {event.seq} does not follow {state.seq}: this state is stale")
+    if state.waiting:
+        state.away += event.at - state.at
+    state.seq, state.at = event.seq, event.at
+    ON[type(event)](state, event)
+
+
+def replay_batch(events: Iterable[Event]) -> BatchState:
+    """The state to which these events lead."""
+    state = BatchState()
+    for event in events:
+        advance_batch(state, event)
+    return state
+
+
+# ---------------------------------------------------------------------------------------------- what may be done
+
+
+def room(state: BatchState) -> int:
+    """How many more rows may begin now."""
+    if state.rows is None or state.stopping or state.closed is not None or (state.held and state.live):
+        return 0
+    most = min(state.rules.at_once - len(state.live), state.left)
+    if state.rules.canary and not state.canary_over:
+        most = min(most, state.rules.canary - state.began - len(state.live))
+    return max(most, 0)
+
+
+def conclusion(state: BatchState, forthcoming: bool = False) -> Write | None:
+    """What is to be written where no row is under way and none may begin; None: wait for what is asked.
+
+    `forthcoming`: somebody here is being asked.
+    """
+    if state.closed is not None:
+        return None
+    if state.stopping or not (state.left or state.parked):
+        return Write(e.RunClosed, _closing(state))
+    if state.left and not state.decisions:
+        return Write(e.DecisionAsked, (CANARY, "canary", (), ("approve", "reject"), _canary(state)))
+    return None if forthcoming else Write(e.RunPaused, (PEOPLE, tuple(state.decisions)))
+
+
+def _canary(state: BatchState) -> dict[str, Any]:
+    """The question after the first rows."""
+    ran = count(state.began, "row")
+    reason = f"the first {ran} ran ({_told(state)}); {count(state.left, 'more row')} would follow"
+    return {"reason": reason, "rows": state.rows, **_counted(state)}
+
+
+def _closing(state: BatchState) -> tuple[Any, ...]:
+    """State, reason, output and sentence of the end."""
+    bad = state.rows != state.counts[Ended("done")]
+    how = "stopped" if state.stopping else "failed" if bad else "done"
+    said = f"{_told(state)}; {state.why}" if state.stopping else _told(state)
+    return (how, state.stopping, summary(state), said)
+
+
+def _told(state: BatchState) -> str:
+    """How the rows stand, as part of a sentence."""
+    by = Counter[str]()
+    for how, n in state.counts.items():
+        by[how.status] += n
+    parts = [f"{by[status]:,} {_SAID[status]}" for status in _STATUSES[1:] if by[status]]
+    if state.parked:
+        parts.append(f"{len(state.parked):,} waiting")
+    if state.left:
+        parts.append(f"{state.left:,} not begun")
+    return f"{count(state.rows or 0, 'row')}: {', '.join(parts) or 'none'}"
+
+
+_SAID = {"done": "done", "failed": "failed", "stopped": "stopped", "refused": "set aside"}
+
+
+def summary(state: BatchState) -> dict[str, Any]:
+    """How the rows stand, in numbers, and what they used."""
+    return {
+        "rows": state.rows,
+        **_counted(state),
+        "waiting": len(state.parked),
+        "not_begun": state.left,
+        "used": state.used().to_json(),
+    }
+
+
+def standing(state: BatchState) -> tuple[e.RunState, str, str]:
+    """How the batch stands: state, reason, sentence."""
+    closed = state.closed
+    if closed is not None:
+        return closed.state, closed.reason, closed.message
+    if not state.waiting:
+        return "running", "", f"under way; {_told(state)}"
+    questions = len(state.decisions) - len(state.answered)
+    if questions or any(parked.questions for parked in state.parked.values()):
+        return "waiting", "people", f"waiting for people; {_told(state)}"
+    return "waiting", "interrupted", f"it goes on when it is resumed; {_told(state)}"
+
+
+def _counted(state: BatchState) -> dict[str, Any]:
+    by, failures = dict.fromkeys(_STATUSES[1:], 0), list[dict[str, Any]]()
+    for how, n in state.counts.most_common():
+        by[how.status] += n
+        if how.kind:
+            failures.append({"status": how.status, "kind": how.kind, "code": how.code, "rows": n})
+    return {**by, "failures": failures}
+
+
+# ---------------------------------------------------------------------------------------------- what happened
+
+
+def _opened(state: BatchState, event: e.BatchOpened) -> None:
+    state.opened = event
+    state.rules = BatchRules.model_validate(event.rules)
+
+
+def _taken(state: BatchState, event: e.RowsTaken) -> None:
+    state.rows, state.digest = event.rows, event.digest
+    state.ended.extend(bytes(event.rows + 1 - len(state.ended)))
+
+
+def _row_settled(state: BatchState, event: e.RowSettled) -> None:
+    """Each row ends once, until it is reopened."""
+    if event.ordinal >= len(state.ended):  # one that was set aside while the others came
+        state.ended.extend(bytes(event.ordinal + 1 - len(state.ended)))
+    if state.ended[event.ordinal]:
+        raise StaleState(f"row {event.ordinal} of batch {state.run!r} has ended before")
+    state.ended[event.ordinal] = _CODE[event.status]
+    state.counts[Ended(event.status, event.kind, event.code)] += 1
+    if not event.run:
+        return
+    if state.parked.pop(event.ordinal, None) is None:
+        state.began += 1
+    _charge(state, event.used or {})
+    if not state.stopping and too_many_failed(state.rules, state.failed, _ran(state)):
+        state.stopping = "failures"
+        state.why = f"{count(state.failed, 'row')} failed, so no further one began"
+
+
+def _ran(state: BatchState) -> int:
+    return sum(n for how, n in state.counts.items() if how.status != "refused")
+
+
+def _charge(state: BatchState, used: dict[str, Any]) -> None:
+    state.tool_calls += used.get("tool_calls", 0)
+    state.model_calls += used.get("model_calls", 0)
+    state.tokens += used.get("tokens", 0)
+    state.cost += exact(used.get("cost", 0))
+
+
+def _row_parked(state: BatchState, event: e.RowParked) -> None:
+    if event.ordinal not in state.parked:
+        state.began += 1
+    state.parked[event.ordinal] = event
+
+
+def _asked(state: BatchState, event: e.DecisionAsked) -> None:
+    state.decisions[event.id] = event
+
+
+def _decided(state: BatchState, event: e.DecisionMade) -> None:
+    """An answer; one that comes while nobody drives the batch is kept for who takes it up."""
+    if state.waiting:
+        state.answered[event.id] = event
+        return
+    asked = state.decisions.pop(event.id)
+    if asked.about == "canary":
+        state.canary_over = True
+        if event.choice != "approve":
+            state.stopping = "canary"
+            why = f": {event.reason}" if event.reason else ""
+            state.why = f"{event.by} stopped it after the first rows{why}"
+
+
+def _paused(state: BatchState, event: e.RunPaused) -> None:
+    state.waiting = True
+
+
+def _resumed(state: BatchState, event: e.RunResumed) -> None:
+    state.waiting = False
+    state.held.clear()
+    answered, state.answered = state.answered, {}
+    for made in answered.values():
+        _decided(state, made)
+
+
+def _closed(state: BatchState, event: e.RunClosed) -> None:
+    state.closed = event
+    state.decisions.clear()
+    state.waiting = True
+
+
+def _reopened(state: BatchState, event: e.RowsReopened) -> None:
+    """Rows that are not done are as if they had not ended; those that were set aside stay so."""
+    state.closed = None
+    state.waiting = False
+    state.stopping = state.why = ""
+    again = {_CODE["failed"], _CODE["stopped"]}
+    for ordinal, code in enumerate(state.ended):
+        if code in again:
+            state.ended[ordinal] = 0
+            state.began -= 1
+    state.counts = Counter(
+        {how: n for how, n in state.counts.items() if how.status not in ("failed", "stopped")}
+    )
+
+
+def _held(state: BatchState, event: e.ToolHeld) -> None:
+    state.held.add(event.tool)
+
+
+def _freed(state: BatchState, event: e.ToolFreed) -> None:
+    state.held.discard(event.tool)
+
+
+ON: dict[type[Event], Callable[[BatchState, Any], None]] = {
+    e.BatchOpened: _opened,
+    e.RowsTaken: _taken,
+    e.RowSettled: _row_settled,
+    e.RowParked: _row_parked,
+    e.RowsReopened: _reopened,
+    e.ToolHeld: _held,
+    e.ToolFreed: _freed,
+    e.DecisionAsked: _asked,
+    e.DecisionMade: _decided,
+    e.RunPaused: _paused,
+    e.RunResumed: _resumed,
+    e.RunClosed: _closed,
+}

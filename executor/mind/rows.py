@@ -1,0 +1,84 @@
+"""A row of a batch is a run of which all but the inputs is common to all rows: plan, rules, principal, shared results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ...planner.bounds import rules_of
+from ...policies.batches import BatchRules, row_policies
+from ...policies.failures import Failure
+from ...policies.permissions import Principal
+from ...policies.policies import Policies
+from ...registry.registry import Registry
+from ...registry.tools import Tool
+from ..events import BatchOpened, Outcome
+from .program import Program, compile_plan
+
+__all__ = ["Common", "Shared", "common_of", "paced_tools"]
+
+
+class Shared(NamedTuple):
+    """How a step ended that all rows share."""
+
+    outcome: Outcome
+    value: Any = None
+    failure: Failure | None = None
+    reason: str = ""
+
+
+class Common(NamedTuple):
+    """What all rows of a batch go by. Made once; no row changes it."""
+
+    batch: str
+    registry: Registry
+    tools: Mapping[str, Tool]
+    program: Program
+    ids: frozenset[str]
+    principal: Principal
+    policies: Policies
+    rules: BatchRules
+    contracts: frozenset[str]
+    approval: dict[str, Any] | None
+    planner: bool
+    planner_calls: int
+    hooks: frozenset[str]
+    paced: frozenset[str]
+    shared: Mapping[str, Shared] = {}
+
+    @property
+    def program_tools(self) -> frozenset[str]:
+        """The names of the tools that the plan calls."""
+        return frozenset(tool.name for tool in self.program.tools)
+
+
+def common_of(opened: BatchOpened, registry: Registry, principal: Principal | None = None) -> Common:
+    """What the rows of this batch have in common, with these tools; `principal` as who resumes it grants."""
+    tools = {tool.name: tool for tool in registry}
+    rules = BatchRules.model_validate(opened.rules)
+    principal = principal or opened.principal
+    policies = row_policies(opened.policies, rules)
+    return Common(
+        batch=opened.run,
+        registry=registry,
+        tools=tools,
+        program=compile_plan(opened.plan, tools),
+        ids=frozenset(step.id for step in opened.plan.every_step),
+        principal=principal,
+        policies=policies,
+        rules=rules,
+        contracts=frozenset(opened.contracts),
+        approval=opened.approval,
+        planner=opened.planner,
+        planner_calls=opened.planner_calls,
+        hooks=frozenset(opened.hooks),
+        paced=paced_tools(tools, principal, policies),
+    )
+
+
+def paced_tools(tools: Mapping[str, Tool], principal: Principal, policies: Policies) -> frozenset[str]:
+    """The tools whose calls may have to wait for their turn although the run has room."""
+    limits = policies.limits
+    if not (limits.host or limits.rates.host or limits.rates.tool):
+        return frozenset()
+    return frozenset(name for name, tool in tools.items() if rules_of(tool, principal, policies).paced)
