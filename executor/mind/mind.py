@@ -107,16 +107,15 @@ def _admitted_at_once(events: Iterable[Event]) -> dict[e.Path, e.CallAdmitted]:
     found: dict[e.Path, e.CallAdmitted] = {}
     before: set[e.Path] = set()
     for event in events:
-        kind = type(event)
-        if kind is e.CallAdmitted:
+        if isinstance(event, e.CallAdmitted):
             if event.path not in before:
                 found.setdefault(event.path, event)
-        elif kind in _TELL_OF_CALLS:
+        elif isinstance(event, _TELL_OF_CALLS):
             before.add(event.path)
     return found
 
 
-_TELL_OF_CALLS = frozenset({e.CallSettled, e.ValueSettled, e.DecisionAsked, e.HookAnswered})
+_TELL_OF_CALLS = (e.CallSettled, e.ValueSettled, e.DecisionAsked, e.HookAnswered)
 
 
 @contextmanager
