@@ -108,7 +108,7 @@ def openapi_tools(
     way = _Way(rules, resolve, verify, _fixed(headers or {}), _header_name(idempotency_header))
     document, origin, home = _read(source, way)
     links = Links(document)
-    found = Servers(links, base_url, server_variables or {}, tuple(servers), home)
+    found = Servers(links, base_url, server_variables or {}, tuple(servers), home, rules.allows_by_name)
     wanted = Wanted(
         prefix=prefix,
         only=[only] if isinstance(only, str) else only,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -177,7 +177,9 @@ class Servers:
         variables: Mapping[str, str],
         others: tuple[str, ...],
         home: str,
+        local: Callable[[str, int], bool],
     ) -> None:
+        self._local = local
         self._variables = dict(variables)
         self._used: set[str] = set()
         self._home = home
@@ -238,6 +240,15 @@ class Servers:
         url = urljoin(self._home, filled) if self._home else filled
         return url.rstrip("/") if _is_url(url) else None
 
+    def keep_secret(self, url: str) -> None:
+        """Raises `Unimportable` where a secret would go over the network as everybody on the way can read it."""
+        scheme, host, port = origin_of(url)
+        if scheme == "http" and not self._local(host, port or 80):
+            message = f"it is called at {shorten(url, 80)}, and its secret would go there unencrypted"
+            raise Unimportable(
+                "insecure_server", f"{message}; use https, or name the host in Egress(allow=…)"
+            )
+
     def check(self) -> None:
         """Raises `BadInput` for a variable that no server has."""
         for name in self._variables:
@@ -248,18 +259,18 @@ class Servers:
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        plain = "@" not in parts.netloc and not parts.query and not parts.fragment
+        return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 
 
 def _checked_url(url: object, what: str) -> str:
-    if not isinstance(url, str) or not _is_url(url) or urlsplit(url).query or urlsplit(url).fragment:
+    if not isinstance(url, str) or not _is_url(url):
+        known = "without user name, query and fragment"
         raise BadInput(
-            f"{what} must be a URL like 'https://api.example.com/v1', not {shorten(repr(url), 80)}"
+            f"{what} must be a URL like 'https://api.example.com/v1', {known}; secrets go into secret_refs"
         )
-    if "@" in urlsplit(url).netloc:
-        raise BadInput(f"{what} must hold no user name or password; hand them over by secret_refs")
     return url.rstrip("/")
 
 
@@ -296,15 +307,18 @@ class Reader:
         taken = {parameter.argument for parameter in parameters}
         body = self._body(operation, taken, definitions, noticed)
         accepts, result = self._result(named, noticed)
+        server, credentials = self._servers.of(named.item, operation), self._credentials(operation)
+        if credentials:
+            self._servers.keep_secret(server)
         words = [said(operation, "summary"), said(operation, "description")]
         return Operation(
             key=named.key,
             method=named.method,
             path=named.path,
-            server=self._servers.of(named.item, operation),
+            server=server,
             parameters=tuple(parameters),
             body=body,
-            credentials=self._credentials(operation, noticed),
+            credentials=credentials,
             accepts=accepts,
             definitions=definitions,
             result=result,
@@ -493,7 +507,7 @@ class Reader:
 
     # Credentials.
 
-    def _credentials(self, operation: Document, noticed: list[tuple[str, str]]) -> tuple[Credential, ...]:
+    def _credentials(self, operation: Document) -> tuple[Credential, ...]:
         """Of the ways to be let in, the first for which there are secrets for all that it asks for."""
         ways = operation.get("security", self._links.root.get("security"))
         lacking: list[str] = []
