@@ -36,8 +36,8 @@ from ..registry.imports import ToolFinding
 from ..registry.openapi.answers import read_answer
 from ..registry.openapi.declared import Call, Called, Wanted, declared_tools
 from ..registry.openapi.links import Links
-from ..registry.openapi.operations import Servers
 from ..registry.openapi.requests import request_of
+from ..registry.openapi.servers import Servers
 from ..registry.sources import FoundTools
 from ..registry.tools import Tool, ToolContext
 from ..registry.values import Json

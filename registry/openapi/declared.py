@@ -24,7 +24,8 @@ from ..options import check_options, checked_name
 from ..tools import Tool, ToolContext
 from ..values import Json
 from .links import Links, Unimportable
-from .operations import Body, Named, Operation, Parameter, Reader, Servers, named_operations, origin_of
+from .operations import Body, Named, Operation, Parameter, Reader, named_operations
+from .servers import Servers, origin_of
 
 __all__ = ["Called", "Wanted", "declared_tools"]
 
