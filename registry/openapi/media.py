@@ -59,10 +59,12 @@ def sendable(medias: list[str]) -> tuple[str, str]:
 
 
 def told(found: Iterable[object]) -> str:
+    """Media types, for a sentence."""
     return shorten(", ".join(map(str, found)), 80) or "without a media type"
 
 
 def mappings(value: object) -> dict[str, Document]:
+    """The objects in an object, by name."""
     named = value if isinstance(value, Mapping) else {}
     return {str(name): part for name, part in named.items() if isinstance(part, Mapping)}
 
@@ -84,8 +86,8 @@ def with_bytes(schema: Json, form: str, definitions: dict[str, Json]) -> tuple[J
     found = [name for name, part in properties.items() if _is_bytes(part) or _is_bytes(_items(part))]
     if not found:
         return schema, ()
-    told = {name: _told(properties[name]) for name in found}
-    return {**whole, "properties": {**properties, **told}}, tuple(found)
+    marked = {name: _marked(properties[name]) for name in found}
+    return {**whole, "properties": {**properties, **marked}}, tuple(found)
 
 
 def _items(part: Json) -> Json:
@@ -98,9 +100,9 @@ def _is_bytes(part: Json) -> bool:
     return part.get("format") == "binary" or ("contentMediaType" in part and "contentEncoding" not in part)
 
 
-def _told(part: Json) -> Json:
+def _marked(part: Json) -> Json:
     if isinstance(part.get("items"), Mapping):
-        return {**part, "items": _told(part["items"])}
+        return {**part, "items": _marked(part["items"])}
     words = part.get("description", "")
     kept = {k: v for k, v in part.items() if k not in ("format", "contentMediaType")}
     return {**kept, "contentEncoding": "base64", "description": f"{words} (bytes, in base64)".strip()}

@@ -1,7 +1,9 @@
 """What the operations of an OpenAPI document take, where it goes, and what comes back: records, not yet tools.
 
-path item, operation --references followed, path-level parts joined--> Operation
-                           └──> Unimportable: a code and a sentence, for this operation alone
+    path item, operation --references followed, path-level parts joined--> Operation
+                               └──> Unimportable: a code and a sentence
+
+One operation that cannot be read takes none of the others with it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ...policies.errors import BadInput
 from ...policies.text import shorten
 from ..values import Json
 from .links import Document, Links, Unimportable, said, texts
-from .media import is_json, is_text, mappings, medias, sendable, with_bytes
+from .media import is_json, is_text, mappings, sendable, told, with_bytes
 from .schemas import Schemas
 from .servers import Servers
 
@@ -313,7 +315,7 @@ class Reader:
         contents: Document = content if isinstance(content, Mapping) else {}
         media, form = sendable(list(map(str, contents)))
         if not form:
-            message = f"its body ({medias(contents)}) is in no form that is sent"
+            message = f"its body ({told(contents)}) is in no form that is sent"
             if body.get("required") is True:
                 raise Unimportable("unsupported_body", message)
             noticed.append(("parameter_left_out", message))
