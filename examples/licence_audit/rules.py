@@ -15,9 +15,10 @@ from foreplan.planner.requests import PlanRequest, ReplanRequest
 __all__ = ["INPUTS", "SENTENCE", "planned_by", "planner"]
 
 SENTENCE = (
-    "List the packages in inputs.folders, as packages. For each of packages read its metadata, as metadata. For each of "
-    "metadata normalise the licence, as licences, and skip what fails. Judge metadata and licences by inputs.policy, as "
-    "verdicts. Write verdicts and inputs.folders to licences.md in the folder inputs.out, and verdicts to licences.csv there."
+    "Make these steps. packages: list the packages in inputs.folders. metadata: for each package of packages, read the "
+    "metadata in package.folder. licences: for each found of metadata, normalise the licence of found, and skip what fails. "
+    "verdicts: in one call, judge the lists metadata and licences by inputs.policy. table: write verdicts to the file licences.csv in inputs.out. "
+    "page: write verdicts and inputs.folders to the file licences.md in inputs.out."
 )
 """What a model is asked, in place of the plan."""
 INPUTS = load_plan(Path(__file__).with_name("plan.yaml")).inputs
