@@ -12,6 +12,7 @@ from typing import Any
 
 from ..planner.approvals import Approval, tools_of
 from ..planner.plan import Plan
+from ..planner.sharing import shared_in
 from ..policies.batches import BatchRules
 from ..policies.errors import BadInput, UnknownRun, expect
 from ..policies.text import did_you_mean
@@ -61,7 +62,7 @@ class Batching(Driving):
 
         Raises what `run` raises, `BadInput` also for rows.
         """
-        self._checked(plan)
+        self._checked(plan, batch=True)
         check_deadline(deadline)
         check_run_id(batch_id)
         rules = BatchRules() if rules is None else rules
@@ -212,6 +213,7 @@ class Batching(Driving):
             rules=rules.model_dump(mode="json"),
             approval=approval.to_json() if approval is not None else None,
             source={"name": examined.source.name, "files": [str(path) for path in examined.source.files]},
+            shared=shared_in(plan, self.registry),
             planner=planner,
             hooks=self._host.asked,
             spent=spent_json(self._spent.pop(plan.digest, Used())),

@@ -332,7 +332,8 @@ class RunClosed(NamedTuple):
 class BatchOpened(NamedTuple):
     """A batch exists: `plan` is to be run for each row, by what stands here. `rules` are its own (`BatchRules`).
 
-    `source` says where the rows come from, for people; the other fields mean what they do in `RunOpened`.
+    `source` says where the rows come from, for people; `shared` are the steps that run once, in a run of their own; the
+    other fields mean what they do in `RunOpened`.
     """
 
     seq: int
@@ -347,6 +348,7 @@ class BatchOpened(NamedTuple):
     rules: dict[str, Any]
     approval: dict[str, Any] | None = None
     source: dict[str, Any] | None = None
+    shared: tuple[str, ...] = ()
     planner: bool = False
     hooks: tuple[str, ...] = ()
     spent: dict[str, Any] | None = None
@@ -546,6 +548,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "waiting": tuple,
     "findings": tuple,
     "questions": tuple,
+    "shared": tuple,
 }
 
 

@@ -25,12 +25,12 @@ from ...planner.bounds import rules_of
 from ...policies.errors import BadInput, JournalError
 from .. import events as e
 from ..blocking import DRIVING
-from ..events import ASIDE, Event
+from ..events import ASIDE, PEOPLE, Event
 from ..journal.journal import BatchLog, Journal, Opening
-from ..mind.batch import BatchState, advance_batch, conclusion, room, summary
+from ..mind.batch import BatchState, advance_batch, conclusion, room, shared_results, summary
 from ..mind.budget import used
 from ..mind.mind import advance, all_stays, replay
-from ..mind.rows import Common
+from ..mind.rows import Common, of_shared, shared_id
 from ..mind.state import State
 from ..run import open_questions, run_of
 from ..runtime import Answer, Host, Runtime
@@ -161,6 +161,7 @@ class BatchRuntime:
         self._cursor = self._journal.openings(self.state.run)
         self._again.extend(ordinal for ordinal, parked in self.state.parked.items() if _may_go_on(parked))
         try:
+            await self._share()
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 self._ask_again()
@@ -304,12 +305,38 @@ class BatchRuntime:
             opening = None if self._letting_go or self._cancelled else self._next()
         self._look_around()
 
-    async def _row(self, opening: Opening) -> None:
+    async def _share(self) -> None:
+        """Run the steps that all rows share, once; every row has their results."""
+        opened = self.state.opened
+        assert opened is not None
+        if not opened.shared or self.state.closed is not None:
+            return
+        run, own = shared_id(opened.run), of_shared(self._common, opened)
+        try:
+            if self._journal.opening(run) is None:
+                row = e.RowOpened(1, self._now(), self._host.dice(), run, opened.run, 0, {})
+                self._log.row(run, 0).append(row)
+                await self._log.durable()
+            opening = self._journal.opening(run)
+            assert opening is not None
+            if not self.state.shared:
+                await self._row(opening, own)
+            if self.state.shared == "done":
+                ended = replay(State(own.registry, own), self._journal.events(run))
+                self._common = self._common._replace(shared=shared_results(ended))
+            elif self.problem is None and not self.state.stopping:  # people are asked
+                self.write(e.RunPaused(*self.stamp(), PEOPLE, ()))
+                self._letting_go = True
+                self._over.set()
+        except JournalError as error:
+            self._fail(error)
+
+    async def _row(self, opening: Opening, common: Common | None = None) -> None:
         """One row, from where it stands to its end, or to where only people can go on."""
         run, ordinal = opening.opened.run, opening.opened.ordinal
         try:
             log = self._log.row(run, ordinal, opening)
-            state, begun = self._restored(opening)
+            state, begun = self._restored(opening, common or self._common)
             runtime = Runtime(state, log, self._rows_host)
             if state.closed is None:
                 await self._drive(runtime, begun or self._take_up(runtime))
@@ -321,9 +348,8 @@ class BatchRuntime:
         except JournalError as error:
             self._fail(error)
 
-    def _restored(self, opening: Opening) -> tuple[State, tuple[Any, ...]]:
+    def _restored(self, opening: Opening, common: Common) -> tuple[State, tuple[Any, ...]]:
         """The state of a row; and what is to be done, where it only begins."""
-        common = self._common
         state = State(common.registry, common)
         if opening.line.events == 1:
             commands = advance(state, opening.opened)

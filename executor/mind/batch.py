@@ -21,7 +21,8 @@ from ...policies.text import count
 from .. import events as e
 from ..events import PEOPLE, Event
 from .budget import Used, exact
-from .state import StaleState, Write
+from .rows import Shared
+from .state import StaleState, State, Write
 
 __all__ = [
     "CANARY",
@@ -31,6 +32,7 @@ __all__ = [
     "conclusion",
     "replay_batch",
     "room",
+    "shared_results",
     "standing",
     "summary",
 ]
@@ -68,6 +70,8 @@ class BatchState:
         self.began = 0
         """Rows that ended or wait after they had begun."""
         self.parked: dict[int, e.RowParked] = {}
+        self.shared = ""
+        """How the run of the shared steps ended."""
         self.live: set[int] = set()
         """Rows under way in this process."""
         self.tool_calls = 0
@@ -138,6 +142,15 @@ def replay_batch(events: Iterable[Event]) -> BatchState:
     for event in events:
         advance_batch(state, event)
     return state
+
+
+def shared_results(state: State) -> dict[str, Shared]:
+    """How the shared steps ended, by the state of their run."""
+    return {
+        id_: Shared(node.outcome, node.value, node.failure, node.reason)
+        for id_, node in state.nodes.items()
+        if node.outcome is not None
+    }
 
 
 # ---------------------------------------------------------------------------------------------- what may be done
@@ -251,6 +264,9 @@ def _row_settled(state: BatchState, event: e.RowSettled) -> None:
     if state.ended[event.ordinal]:
         raise StaleState(f"row {event.ordinal} of batch {state.run!r} has ended before")
     state.ended[event.ordinal] = _CODE[event.status]
+    if not event.ordinal:
+        _shared_settled(state, event)
+        return
     state.counts[Ended(event.status, event.kind, event.code)] += 1
     if not event.run:
         return
@@ -260,6 +276,15 @@ def _row_settled(state: BatchState, event: e.RowSettled) -> None:
     if not state.stopping and too_many_failed(state.rules, state.failed, _ran(state)):
         state.stopping = "failures"
         state.why = f"{count(state.failed, 'row')} failed, so no further one began"
+
+
+def _shared_settled(state: BatchState, event: e.RowSettled) -> None:
+    """The steps that all rows share have ended; where they did not succeed no row can begin."""
+    state.shared = event.status
+    _charge(state, event.used or {})
+    if event.status != "done":
+        state.stopping = "shared"
+        state.why = "the steps that all rows share did not succeed, so none began"
 
 
 def _ran(state: BatchState) -> int:
@@ -274,6 +299,8 @@ def _charge(state: BatchState, used: dict[str, Any]) -> None:
 
 
 def _row_parked(state: BatchState, event: e.RowParked) -> None:
+    if not event.ordinal:
+        return  # no row begins before it has ended
     if event.ordinal not in state.parked:
         state.began += 1
     state.parked[event.ordinal] = event
@@ -321,6 +348,9 @@ def _reopened(state: BatchState, event: e.RowsReopened) -> None:
     state.waiting = False
     state.stopping = state.why = ""
     again = {_CODE["failed"], _CODE["stopped"]}
+    if state.shared in ("failed", "stopped"):
+        state.shared = ""
+        state.ended[0] = 0
     for ordinal, code in enumerate(state.ended):
         if code in again:
             state.ended[ordinal] = 0

@@ -477,6 +477,10 @@ class Held(NamedTuple):
     """So many of the tokens of its slice nobody else may use: none of them, if it is not known to ask models."""
 
 
+_POLICIES, _NO_BOUND = Policies(), Budget()
+"""Until an event says otherwise; frozen, and slow to make."""
+
+
 class State:
     """Everything `advance` knows. Made with what the host supplies; the rest comes from events."""
 
@@ -500,7 +504,7 @@ class State:
         """When the run was opened, as ISO 8601 in UTC: what `run.started_at` says."""
         self.inputs: dict[str, Any] = {}
         self.principal: Principal = ANYONE
-        self.policies = Policies()
+        self.policies = _POLICIES
         self.contracts: frozenset[str] = frozenset()
         """The tools whose contracts the run holds: no other can be called in it."""
         self.approval: dict[str, Any] | None = None
@@ -550,7 +554,7 @@ class State:
         self.cost = Decimal(0)
         self.held: dict[Path, Held] = {}
         """What calls under way hold besides themselves; it is in the counts above."""
-        self.unheld = Budget()
+        self.unheld = _NO_BOUND
         """What a call may use that holds nothing."""
         self.unstarted: set[Path] = set()
         """Attempts that have reserved and not begun: what is refused until then gives all back."""
