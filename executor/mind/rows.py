@@ -43,6 +43,8 @@ class Common(NamedTuple):
     approval: dict[str, Any] | None
     planner: bool
     planner_calls: int
+    grouped: bool
+    """Whether rows that failed alike wait for one patch, instead of asking the planner each."""
     hooks: frozenset[str]
     paced: frozenset[str]
     shared: Mapping[str, Shared] = {}
@@ -72,6 +74,7 @@ def common_of(opened: BatchOpened, registry: Registry, principal: Principal | No
         approval=opened.approval,
         planner=opened.planner,
         planner_calls=opened.planner_calls,
+        grouped=opened.planner and (opened.approval or {}).get("scope") != "reads",
         hooks=frozenset(opened.hooks),
         paced=paced_tools(tools, principal, policies),
     )

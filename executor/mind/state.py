@@ -177,6 +177,7 @@ class Node:
         "dependants",
         "failure",
         "frame",
+        "kept",
         "lane",
         "outcome",
         "reason",
@@ -189,6 +190,8 @@ class Node:
         self.frame = frame
         self.dependants: list[Node] = []
         self.waiting = 0
+        self.kept: dict[int, Any] = {}
+        """Of a step with `each` that is tried again: the results of the items that had succeeded."""
         self.clear()
 
     def clear(self) -> None:
@@ -492,6 +495,16 @@ class State:
         self.common = common
         """Of a row of a batch: what it has in common with the others."""
         self.ordinal = 0
+        self.group: dict[str, Any] | None = None
+        """Of a row that waits with others that failed alike: how it failed."""
+        self.round = 0
+        """How often it was reopened after its end."""
+        self.left: dict[Hashable, Command] = {}
+        """What was open when it was stopped."""
+        self.taken_back: set[str] = set()
+        """Steps whose effects were undone."""
+        self.renewed: set[str] = set()
+        """Of them those that are done again, under other keys."""
         self.seq = 0
         self.at = 0.0
         # what the run was opened with
