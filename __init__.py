@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .console.served.server import mcp_server
     from .executor.agent import create_agent
     from .executor.batches.batch import Batch
     from .executor.batches.rows import RowResult
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .executor.journal.journal import MemoryJournal
     from .executor.journal.sqlite_journal import SqliteJournal
     from .executor.mcp_session import mcp_tools
+    from .executor.openapi_import import openapi_tools
     from .executor.run import Run
     from .executor.session import Session
     from .executor.telemetry import Telemetry
@@ -143,13 +145,16 @@ __all__ = [
     "diff",
     "extract_with",
     "guarded_client",
+    "mcp_server",
     "mcp_tools",
+    "openapi_tools",
     "review",
     "tool",
     "tools_of",
 ]
 
 _HOMES = {
+    "console.served.server": ("mcp_server",),
     "executor.agent": ("create_agent",),
     "executor.batches.batch": ("Batch",),
     "executor.batches.rows": ("RowResult",),
@@ -159,6 +164,7 @@ _HOMES = {
     "executor.hands.hooks": ("Keep",),
     "executor.journal.journal": ("MemoryJournal",),
     "executor.mcp_session": ("mcp_tools",),
+    "executor.openapi_import": ("openapi_tools",),
     "executor.run": ("Run",),
     "executor.session": ("Session",),
     "executor.journal.sqlite_journal": ("SqliteJournal",),

@@ -1,7 +1,7 @@
 """The command line: which words can follow `foreplan`, in the order of its help.
 
-A command is a function of `planning.py`, `running.py`, `answering.py`, `looking.py`, `auditing.py` or `local_models.py`: its
-parameters are its words, and its docstring is its help.
+A command is a function of `planning.py`, `running.py`, `answering.py`, `looking.py`, `auditing.py`, `local_models.py` or
+`served/command.py`: its parameters are its words, and its docstring is its help.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from . import answering, auditing, local_models, looking, planning, running
 from . import options as o
 from .loading import importable_here
 from .screen import Code, Failed, Screen, complain, perform
+from .served.command import serve
 
 __all__ = ["app", "main"]
 
@@ -57,6 +58,7 @@ COMMANDS: Mapping[str, Callable[..., Code]] = {
     "prune": auditing.prune,
     "forget": auditing.forget,
     "tools": looking.tools,
+    "mcp": serve,
     "diff": looking.diff,
     "models": local_models.models,
 }

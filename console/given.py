@@ -117,7 +117,7 @@ def read_principal(word: str | None, permissions: Iterable[str]) -> Principal:
     else:
         who = Principal(id=word)
     more = tuple(p for p in permissions if p not in who.permissions)
-    return who.model_copy(update={"permissions": (*who.permissions, *more)}) if more else who
+    return Principal(**{**dict(who), "permissions": (*who.permissions, *more)}) if more else who
 
 
 def read_given_approval(path: str | None) -> Approval | None:

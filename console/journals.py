@@ -55,7 +55,7 @@ def stored(path: str | None, *, reading: bool = False, key: str | None = None) -
     """The journal that must be there, to be opened. Raises `BadInput` where no word names one."""
     if path is None:
         raise BadInput(
-            "say which journal holds the run: --journal FILE, or FOREPLAN_JOURNAL in the environment"
+            "say which journal holds the runs: --journal FILE, or FOREPLAN_JOURNAL in the environment"
         )
     return Opened(path, existing=True, reading=reading, key=key)
 

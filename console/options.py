@@ -13,8 +13,10 @@ __all__ = [
     "MANY",
     "Accept",
     "After",
+    "AllowHost",
     "AnyTools",
     "ApprovalFile",
+    "ApprovalFolder",
     "ApproverKey",
     "AsJson",
     "AsSarif",
@@ -36,6 +38,7 @@ __all__ = [
     "Full",
     "Goal",
     "GoingOn",
+    "Http",
     "Inputs",
     "InputsSchema",
     "Journal",
@@ -72,6 +75,7 @@ __all__ = [
     "ScopeWord",
     "Set",
     "SigningKey",
+    "TokenFile",
     "ToolName",
     "Tools",
     "ToolsToGoOn",
@@ -172,7 +176,7 @@ Tools = Annotated[
         "-t",
         metavar="MODULE:NAME",
         envvar="FOREPLAN_TOOLS",
-        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions.",
+        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL.",
         show_default=False,
     ),
 ]
@@ -313,7 +317,11 @@ Yes = Annotated[
 ]
 ApprovalFile = Annotated[
     str | None,
-    typer.Option("--approval", metavar="FILE", help="The approval, as `foreplan approve` wrote it."),
+    typer.Option(
+        "--approval",
+        metavar="FILE",
+        help="The approval, as `foreplan approve` wrote it; it is used up in the journal, so it needs --journal.",
+    ),
 ]
 SigningKey = Annotated[
     str | None,
@@ -399,6 +407,39 @@ CompareWord = Annotated[
 ]
 FromStep = Annotated[
     str, typer.Option("--from", metavar="STEP", help="The step before which the new run begins.")
+]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Listen here (streamable HTTP), such as 127.0.0.1:8765; without, the client speaks over stdio.",
+    ),
+]
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="FILE",
+        envvar="FOREPLAN_MCP_TOKEN_FILE",
+        help="With --http: a file with the bearer token that each request must bring.",
+    ),
+]
+AllowHost = Annotated[
+    list[str],
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="With --http: a host name by which clients reach this server, beside its own; may be repeated.",
+    ),
+]
+ApprovalFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--approvals",
+        metavar="FOLDER",
+        help="Where people, and nobody else, put approvals; without, JOURNAL-approvals beside the journal.",
+    ),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show every value whole, however long.")]
 Reads = Annotated[

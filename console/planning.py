@@ -156,23 +156,30 @@ def approve(
 ) -> Code:
     """Review a plan, ask, and write the approval.
 
-    The approval is for one run of exactly this plan, with these inputs, tools, rules and principal.
+    The approval is for one run of exactly this plan, with these inputs, tools, rules and principal. The journal of that run is
+    what remembers that it was used: `foreplan run --approval FILE --journal FILE`.
     """
     consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in, key=key).held()
     asked, source = read_given_plan(path)
-    engine = Setting(tools, rules).engine()
+    setting = Setting(tools, rules)
+    engine = setting.engine()
     checked(engine, asked, source)
     inputs = given.read(asked)
     found = engine.review(asked, inputs=inputs)
+    to_file = output is not None and output != "-"
     # stdout is for the approval where it goes there
-    show = screen.show if output is not None else screen.note
+    show = screen.show if to_file else screen.note
     show(render.contents(found, full=full))
     _agree(screen, found, yes=consent.yes)
     approval = consent.approved(engine, asked, inputs)
     _hand_out(screen, output, approval.to_text())
     screen.document({"approval": approval.to_json(), "file": output})
-    if output is not None:
-        screen.say(f"approved by {approval.by}; written to {output}")
+    if output is not None and to_file:
+        screen.say(
+            f"approved by {approval.by}; written to {output}; it is for one run, which its journal remembers:"
+        )
+        words = (path, *given.words(), "--approval", output, "--journal", "runs.db")
+        screen.say(f"  {setting.command('run', *words)}")
     return Code.DONE
 
 
@@ -202,7 +209,7 @@ def approval_here(
         reasons = "; ".join(found.approval[:3])
         raise NotApproved(
             f"this plan needs an approval ({reasons}): add --approve to see what it does and say yes here, "
-            "or give --approval FILE, which `foreplan approve` writes"
+            "or give --approval FILE, which `foreplan approve` writes, with --journal FILE"
         )
     return None
 

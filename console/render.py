@@ -7,7 +7,7 @@ tool or a file is markup, and none is shown before `safe_text`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -20,7 +20,7 @@ from ..policies.effect import Effect
 from ..policies.permissions import Level
 from ..policies.policies import Policies
 from ..policies.text import count
-from ..registry.mcp_declared import ToolFinding
+from ..registry.imports import ToolFinding
 from ..registry.tools import Tool
 from .lines import (
     NAME,
@@ -431,10 +431,22 @@ def tools(listed: Iterable[Tool]) -> RenderableType:
     return columns(rows) if rows else Text("there is no tool")
 
 
-def left_out(findings: Iterable[ToolFinding]) -> RenderableType:
-    """What could not be made a tool, and why."""
-    rows = [[line(found.tool, "bold", NAME), line(found.message, limit=300)] for found in findings]
-    return stacked(Text("left out", "dim"), columns(rows))
+_FEW = 20
+"""So many findings are shown one by one; of more, those that did load are only counted."""
+
+
+def left_out(findings: Sequence[ToolFinding]) -> RenderableType:
+    """What could not be made a tool, and why; and what was noticed of the others."""
+    shown = [found for found in findings if len(findings) <= _FEW or not found.loaded or not found.tool]
+    rows = [[line(found.tool or "all", "bold", NAME), line(found.message, limit=300)] for found in shown]
+    counted = Counter(found.code for found in findings if found not in shown)
+    more = ", ".join(f"{count:,} {code}" for code, count in counted.items())
+    title = "left out" if any(not found.loaded for found in findings) else "noticed"
+    return stacked(
+        Text(title, "dim") if rows else None,
+        columns(rows) if rows else None,
+        Text(f"noticed: {more} (--json lists them)", "dim") if more else None,
+    )
 
 
 def tool_page(tool: Tool, policies: Policies = _PLAIN) -> RenderableType:

@@ -8,6 +8,7 @@ from functools import partial
 from rich.text import Text
 
 from ..executor.engine import Engine
+from ..executor.journal.journal import MemoryJournal
 from ..executor.recorded import read_run
 from ..executor.replays.forking import plan_of
 from ..executor.run import Run
@@ -19,7 +20,7 @@ from . import options as o
 from . import telling, watching
 from .asking import login_name
 from .driving import code_of, desk, driven
-from .given import read_answers, read_duration, read_given_approval, read_given_plan
+from .given import read_answers, read_duration, read_given_plan
 from .journals import Opened, run_in, stored
 from .lines import line, plain
 from .live import View
@@ -57,10 +58,10 @@ def run(
     """
     setting = Setting(tools, rules, minds, kept, authorize, tuple(approver_keys))
     consent = Consent(approval_file, ask, yes, by, scope, key=key).held()
+    approval = consent.given(kept.journal)
     wanted = read_duration(deadline)
     plan, source = read_given_plan(path)
     inputs = given.read(plan)
-    approval = read_given_approval(consent.file)
     loaded = setting.loaded()
     engine = Engine(**loaded)
     checked(engine, plan, source)
@@ -68,7 +69,8 @@ def run(
         approval = approval_here(screen, engine, plan, inputs, consent, full=full)
     with Opened(kept.journal, key=kept.journal_key) as journal, View(screen) as view:
         decide = desk(screen, view, by, loaded["registry"])
-        engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=decide)
+        memory = journal if journal is not None else MemoryJournal()
+        engine = Engine(**loaded, journal=memory, watch=view.watch, listen=view.listen, decide=decide)
         begin = partial(engine.run, plan, inputs=inputs, approval=approval, deadline=wanted)
         return driven(screen, setting, view, begin, full=full)
 
@@ -193,7 +195,7 @@ def fork(
     """
     setting = Setting(tools, rules, minds, Kept(journal), authorize)
     consent = Consent(approval_file, ask, yes, by, scope).held()
-    approval = read_given_approval(consent.file)
+    approval = consent.given(journal)
     loaded = setting.loaded()
     engine = Engine(**loaded)
     with stored(journal) as found:

@@ -18,7 +18,14 @@ from ..policies.signing import read_signer
 from ..policies.text import did_you_mean
 from . import options as o
 from .asking import login_name
-from .given import read_approvers, read_duration, read_inputs, read_policies, read_principal
+from .given import (
+    read_approvers,
+    read_duration,
+    read_given_approval,
+    read_inputs,
+    read_policies,
+    read_principal,
+)
 from .lines import plain
 from .loading import load_authorize, load_model, load_planner, load_registry
 
@@ -64,6 +71,11 @@ class Given:
     def read(self, plan: Plan) -> dict[str, Any] | None:
         """The inputs, checked; None where nothing is said."""
         return read_inputs(plan, self.inputs, self.sets)
+
+    def words(self) -> list[str]:
+        """What was typed."""
+        file = ["--inputs", self.inputs] if self.inputs is not None else []
+        return [*file, *(word for pair in self.sets for word in ("--set", pair))]
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,15 @@ class Consent:
         """Itself, once its words make sense. Raises `BadInput`."""
         scope_of(self.scope), read_duration(self.expires_in)
         return self
+
+    def given(self, journal: str | None) -> Approval | None:
+        """The approval in the file. Raises `BadInput` where there is no journal in which it could be used up."""
+        if self.file is not None and journal is None:
+            raise BadInput(
+                "an approval is for one run, and only a journal remembers that it was used: "
+                "add --journal FILE (or FOREPLAN_JOURNAL in the environment)"
+            )
+        return read_given_approval(self.file)
 
     def approved(self, engine: Engine, plan: Plan, inputs: dict[str, Any] | None) -> Approval:
         """The approval of what was shown."""

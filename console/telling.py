@@ -337,6 +337,7 @@ def calls_together(asked: Iterable[tuple[DecisionAsked, Mapping[str, Any]]]) -> 
     for decision, sources in listed:
         parts.append(indented(line(path_text(decision.path), "bold", 80)))
         parts.append(indented(stacked(*_values(decision.question, VALUE, sources)), 4))
+        parts += map(indented, _contract(decision.question))
     return stacked(*parts)
 
 
@@ -350,6 +351,7 @@ def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) 
     tool = line(asked.question.get("tool", ""), "bold", NAME)
     yield Text.assemble(tool, " may have acted, and nobody knows") if asked.about == "unknown" else tool
     yield from map(indented, _values(asked.question, limit, sources))
+    yield from map(indented, _contract(asked.question))
     yield Text(clipped(_reason(asked.question), limit), "dim")
 
 
@@ -389,6 +391,15 @@ def _values(
         yield Text.assemble(
             line(name, limit=NAME), (" = ", "dim"), value_text(value, limit), _source(sources.get(name))
         )
+
+
+def _contract(said: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """What of the tool is declared otherwise than when it was loaded, whole: what is not seen would be accepted too."""
+    for part, shown in (said.get("contract") or {}).get("changed", {}).items():
+        yield Text.assemble(line(part, "bold", NAME), (" of the tool was", "dim"))
+        yield indented(block(shown["was"]))
+        yield Text("and is now", "dim")
+        yield indented(block(shown["now"]))
 
 
 def _reason(said: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["wait_for"]
+__all__ = ["ended_by_sigterm", "wait_for"]
 
 _T = TypeVar("_T")
 
@@ -47,3 +47,18 @@ def _woken_by_signals() -> Iterator[None]:
         finally:
             signal.set_wakeup_fd(before)
             loop.remove_reader(ours)
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM, by which services are ended, cancels the task as Ctrl-C does; also where a shell has Ctrl-C ignored."""
+    task = asyncio.current_task()
+    if threading.current_thread() is not threading.main_thread() or task is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before = signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(task.cancel))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..executor.engine import Engine
@@ -25,7 +21,7 @@ from .lines import plain
 from .screen import Code, Screen
 from .setting import Setting
 from .telling import fate
-from .waiting import wait_for
+from .waiting import ended_by_sigterm, wait_for
 
 __all__ = ["watch"]
 
@@ -45,7 +41,7 @@ def watch(
         options: dict[str, Any] = {"once": once, "partly": partly, "paused": paused, "every": every}
 
         async def look() -> None:
-            with _ended_by_sigterm():
+            with ended_by_sigterm():
                 if not once:
                     teller.begun(str(journal.path))
                 await engine.resume_all(**options, tell=teller.tell)
@@ -56,21 +52,6 @@ def watch(
             teller.stopped()
             return Code.INTERRUPTED
     return teller.code
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM, by which services are ended, cancels the task as Ctrl-C does; also where a shell has Ctrl-C ignored."""
-    task = asyncio.current_task()
-    if threading.current_thread() is not threading.main_thread() or task is None:
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    before = signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(task.cancel))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Teller:

@@ -9,6 +9,7 @@ A run that waits for a person (a tool that acts, for which nobody has said yes) 
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -21,10 +22,11 @@ from ..planner.models.chunks import AIMessageChunk
 from ..planner.models.history import Messages
 from ..planner.models.window import Window
 from ..planner.react import React
+from ..policies.spelling import no_option, spelled
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .blocking import first_error
-from .engine import Engine
+from .engine import ELSEWHERE, Engine
 from .events import Event
 from .run import Run
 from .runtime import Answer
@@ -40,6 +42,7 @@ class Update(NamedTuple):
     run: Run | None = None
 
 
+@spelled
 class Agent:
     """A model with tools, ready to be asked. Made by `create_agent`; its `engine` shows, resumes and cancels runs."""
 
@@ -87,6 +90,7 @@ class Agent:
         return f"<Agent with {len(self.engine.registry)} tools>"
 
 
+@spelled
 def create_agent(
     model: ChatModel,
     tools: Registry | Iterable[Tool] = (),
@@ -103,5 +107,15 @@ def create_agent(
     `response_format` is a JSON Schema or a type (a pydantic model, a dataclass) of the answer. `options` are those of
     `Engine`: policies, journal, principal, decide, before_model, after_model, ...
     """
+    for word in options.keys() - _OPTIONS:
+        raise no_option("create_agent", word, _OPTIONS, ELSEWHERE)
     react = React(model, system_prompt, response_format, max_rounds, tool_choice, window)
     return Agent(Engine(tools, react=react, **options))
+
+
+_OPTIONS = {
+    name
+    for function in (create_agent, Engine.__init__)
+    for name in inspect.signature(function).parameters
+    if name not in ("self", "registry", "planner", "react", "options")
+}

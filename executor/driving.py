@@ -68,6 +68,8 @@ class Driving(Planning):
     _batches: dict[str, BatchRuntime]
     _passed: tuple[Plan, tuple[Tool, ...]] | None
     _ruled: bool
+    _kept: bool
+    _given: set[str]
 
     @abstractmethod
     def _fresh_id(self) -> str:
@@ -136,6 +138,11 @@ class Driving(Planning):
             what = "run" if rows is None else "batch"
             raise NotApproved(
                 f"the approval does not cover this {what}: " + "; ".join(found), differences=found
+            )
+        if not self._kept and approval.id not in self._given:
+            raise BadInput(
+                "an approval is for one run, and only a journal remembers that it was used: "
+                "this engine did not give it, so it needs Engine(..., journal='runs.db')"
             )
 
     def _opening(

@@ -12,7 +12,6 @@ Every async method has a blocking twin for programs without an event loop.
 from __future__ import annotations
 
 import copy
-import inspect
 import random
 import secrets
 import time
@@ -48,7 +47,7 @@ from ..policies.errors import (
 from ..policies.permissions import ANYONE, Principal
 from ..policies.policies import Policies
 from ..policies.signing import Signer, Verifier
-from ..policies.text import did_you_mean
+from ..policies.spelling import spelled_where
 from ..registry.registry import Registry
 from ..registry.search import Search
 from ..registry.tools import Tool
@@ -85,9 +84,21 @@ from .shelf import Shelf
 from .stream import EventStream
 from .watching import Observer, Watcher
 
-__all__ = ["Engine"]
+__all__ = ["ELSEWHERE", "Engine"]
 
 
+ELSEWHERE = {
+    **{name: f"policies=Policies({name}=...)" for name in Policies.model_fields},
+    "model": "react=React(model), or planner=ModelPlanner(model)",
+    "roles": "policies=Policies(roles=...), or principal=Principal(id=..., roles=...)",
+    "permissions": "principal=Principal(id=..., permissions=...)",
+    "tools": "registry=...",
+    "db": "journal=...",
+}
+"""Options that are looked for here and stand elsewhere, or have another name."""
+
+
+@spelled_where(ELSEWHERE)
 class Engine(Batching):
     """Tools, a planner, rules and a journal, put together.
 
@@ -103,13 +114,6 @@ class Engine(Batching):
     `.note`). `telemetry` is a `Telemetry` that tells OpenTelemetry of runs. `approvers`: whose signatures make an approval one; without any, an approval needs no signature.
     `approver_differs`: who approves must not be who the run acts for.
     """
-
-    def __new__(cls, *given: Any, **options: Any) -> Engine:
-        """Refuse an option that does not exist, with the nearest one that does."""
-        for name in options.keys() - _OPTIONS if cls is Engine else ():
-            guess = did_you_mean(name, _OPTIONS) or f"; there are {', '.join(sorted(_OPTIONS))}"
-            raise BadInput(f"an engine has no option {name!r}{guess}")
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -147,6 +151,9 @@ class Engine(Batching):
         expect(Principal, principal, "the principal", "Principal(id=...) makes one")
         self.principal = self.policies.roles.grant(principal)
         self.journal = journal_of(journal)
+        self._kept = journal is not None
+        self._given: set[str] = set()
+        """The ids of the approvals that were given here."""
         self._approvers = verifiers_of(approvers)
         expect(bool, approver_differs, "approver_differs")
         self._approver_differs = approver_differs
@@ -195,6 +202,16 @@ class Engine(Batching):
 
     def __repr__(self) -> str:
         return f"<Engine of {len(self.registry)} tools>"
+
+    @property
+    def planner(self) -> Planner | None:
+        """Who writes and mends plans here."""
+        return self._host.planner
+
+    @property
+    def approvers(self) -> tuple[Verifier, ...]:
+        """Whose signatures make an approval one; without any, an approval needs none."""
+        return self._approvers
 
     # ------------------------------------------------------------------------------------------ before a run
 
@@ -275,6 +292,7 @@ class Engine(Batching):
             expires_at=None if expires_in is None else now + expires_in,
             now=now,
         )
+        self._given.add(approval.id)
         return approval if signer is None else sign(approval, signer)
 
     # ------------------------------------------------------------------------------------------ running
@@ -289,6 +307,9 @@ class Engine(Batching):
         deadline: float | None = None,
     ) -> Run:
         """Run a plan to its end, or to where only people can go on.
+
+        An `approval` is used up in the engine's journal. An engine without one takes only approvals that it gave itself: any
+        other could be used again by the next engine.
 
         `deadline` is in how many seconds it is wanted to end, waits for people included: an objective, which is measured
         and told and stops nothing (`Policies(budget=Budget(seconds=...))` does).
@@ -312,6 +333,11 @@ class Engine(Batching):
         check_run_id(run_id)
         settled = settle_inputs(plan, inputs)
         self._approved(plan, settled, approval)
+        if self.policies.fallback and self._react is None:
+            raise BadInput(
+                "the policies let a model go on where the plan does not (`fallback`), and there is none: "
+                "give one, Engine(..., react=React(model)), or at the command line --model"
+            )
         await self._learn()
         self._expect_no_secret(plan, settled)
         shown = await self._shown_for(plan)
@@ -372,6 +398,8 @@ class Engine(Batching):
         check_run_id(run_id)
         await self._learn()
         said = spoken(messages)
+        if not any(message.content.strip() for message in said if isinstance(message, HumanMessage)):
+            raise BadInput("there is nothing to answer: no message of a person says anything")
         shown = await self._shown(None, _asked(said), always=_called(said))
         spec = self._react.spec(shown.names, said)
         self._safe.expect_none("the question", spec)
@@ -709,33 +737,22 @@ class Engine(Batching):
         subplan = call.tool.function
         if not isinstance(subplan, Subplan):
             raise BadInput(f"{call.tool.name!r} is a sub-plan without its plan; make it with as_tool(...)")
-        child = Engine(
-            subplan.tools,
-            policies=child_policies(state.policies, call, subplan.tools),
-            journal=self.journal,
-            principal=call.principal,
-            clock=self._host.clock,
-            dice=self._host.dice,
-            hands=self._host.hands,
-            authorize=self._host.authorize,
-            before_call=self._host.hooks.get("before_call"),
-            after_call=self._host.hooks.get("after_call"),
-        )
-        child.principal = (
-            call.principal
-        )  # granted already, by the roles of today and not those that were recorded
-        child._live, child._readers = self._live, self._readers
-        child._safe = self._safe
-        host = self._host
-        child._host = child._host._replace(
-            safe=self._safe,
-            limiter=host.limiter,
-            listen=host.listen,
-            readers=host.readers,
-            telemetry=host.telemetry,
-        )
+        child = self._inside(subplan, call, state)
         now = max(self._host.clock(), state.at)
         return await child._as_child(subplan.plan, call, state.approval, seconds_left(state, now))
+
+    def _inside(self, subplan: Subplan, call: Call, state: State) -> Engine:
+        """This engine for the run that a call of a sub-plan is: with its tools, its bounds, and on whose behalf the call is."""
+        other = copy.copy(self)
+        other.registry = subplan.tools
+        other.policies = child_policies(state.policies, call, subplan.tools)
+        other.principal = (
+            call.principal
+        )  # granted already, by the roles of today and not those that were recorded
+        other._react, other._passed, other._spent = None, None, {}
+        other._host = self._host.inside()
+        check_names(other.policies, other.registry)
+        return other
 
     async def _as_child(
         self, plan: Plan, call: Call, approval: dict[str, Any] | None, seconds: float | None
@@ -761,9 +778,6 @@ class Engine(Batching):
                     runtime.write(opening._replace(parent=call.run, approval=approval))
                 commands = runtime.write(e.PlanAccepted(*runtime.stamp(), plan, plan.digest))
             return end_of_child(state, await self._drive(runtime, commands))
-
-
-_OPTIONS = frozenset(inspect.signature(Engine.__init__).parameters) - {"self"}
 
 
 @contextmanager

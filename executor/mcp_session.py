@@ -26,7 +26,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from inspect import isawaitable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -38,9 +38,10 @@ from ..policies.evidence import retry_after
 from ..policies.failures import Happened, Kind, ToolFailure
 from ..policies.secrets import Scrubber, Secret
 from ..policies.text import safe_text, shorten
+from ..registry.imports import ToolFinding
 from ..registry.mcp_declared import (
     Said,
-    ToolFinding,
+    acceptable,
     changes,
     declared_tools,
     failure_by_code,
@@ -93,6 +94,7 @@ async def mcp_tools(
     secrets: Vault | None = None,
     json_text: bool | Collection[str] = True,
     on_error: Happened | str = Happened.MAYBE,
+    on_change: str = "stop",
     recheck: float = 60.0,
     patience: float = 30.0,
     reconnects: int = 3,
@@ -110,7 +112,8 @@ async def mcp_tools(
     `mcp.client.auth.OAuthClientProvider`, or any `httpx2.Auth`.
 
     Before a call that acts the declaration is compared with the pinned one; before others where that was over `recheck`
-    seconds ago, and after every reconnection. `on_error` is whether a call that the server answers with an error
+    seconds ago, and after every reconnection. A tool that changed is not called; with `on_change="ask"` a person is shown
+    what differs first, and may accept it for the run. `on_error` is whether a call that the server answers with an error
     may have taken effect. `json_text` reads text that is a JSON object or list as one (of these tools).
     Raises `BadInput`, and `ToolFailure` where the server cannot be reached within `patience` seconds.
     """
@@ -127,7 +130,10 @@ async def mcp_tools(
     given = dict((headers if url else environment) or {})
     shown, scrubber = await _revealed(given, secret_refs or {}, secrets or EnvironmentSecrets())
     door = _Door(stdio, url, shown, inherit, cwd, auth, scrubber)
-    link = _Link(door, said.origin, scrubber, json_text, Happened(on_error), (recheck, patience, reconnects))
+    if on_change not in ("stop", "ask"):
+        raise BadInput(f"on_change is 'stop' or 'ask', not {shorten(repr(on_change), 40)}")
+    bounds = (recheck, patience, reconnects)
+    link = _Link(door, said, scrubber, json_text, Happened(on_error), bounds, asks=on_change == "ask")
     failed: BaseException | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(link.own)
@@ -354,14 +360,17 @@ class _Link:
     def __init__(
         self,
         door: _Door,
-        origin: str,
+        said: Said,
         scrubber: Scrubber,
         json_text: bool | Collection[str],
         on_error: Happened,
         bounds: tuple[float, float, int],
+        *,
+        asks: bool,
     ) -> None:
         self._door = door
-        self._origin = origin
+        self._said, self._origin = said, said.origin
+        self._asks = asks
         self._scrubber = scrubber
         self._json_text = json_text
         self._on_error = on_error
@@ -371,7 +380,7 @@ class _Link:
         self._closed = False
         self._tries = 0
         self._pinned: dict[str, Document] = {}
-        self._refused: dict[str, list[str]] = {}
+        self._changed: dict[str, _Change] = {}
         """Tools that the server changed, and what of them."""
         self._thread = threading.get_ident()
 
@@ -524,16 +533,16 @@ class _Link:
                 return turn.documents()
         raise self._failure(f"its list of tools has over {_MOST_PAGES} pages", "protocol_error")
 
-    async def _compare(self, name: str, *, always: bool) -> _Turn:
-        """A session in which the tool is what it was when it was loaded. Raises `ToolFailure`."""
+    async def _compare(self, name: str, args: dict[str, Json], accepted: str, *, always: bool) -> _Turn:
+        """A session in which the tool is what it was when it was loaded, or was accepted as. Raises `ToolFailure`."""
         asked = anyio.current_time()
-        self._refuse(name)
+        self._refuse(name, args, accepted)
         turn = await self._session()
         if always or turn.stale or asked - turn.listed > self._recheck:
             async with turn.listing:
                 if turn.stale or turn.listed < asked:  # else another call has asked in the meantime
                     self._judge(await self._list(turn))
-        self._refuse(name)
+        self._refuse(name, args, accepted)
         return turn
 
     def _judge(self, declared: list[Document]) -> None:
@@ -541,22 +550,29 @@ class _Link:
         for each in declared:
             now.setdefault(str(each.get("name")), []).append(each)
         for name, before in self._pinned.items():
-            others = [each for each in now.get(name, [{}]) if not _same(before, each)]
-            if others and name not in self._refused:
-                self._refused[name] = changes(before, others[0])
+            offered = now.get(name, [{}])
+            others = [each for each in offered if not _same(before, each)]
+            if others:
+                self._changed[name] = _Change(changes(before, others[0]), *_pinned(offered))
+            elif name in self._changed:  # it stays so, also where it is again what it was
+                self._changed[name] = self._changed[name]._replace(now=None, pin=None)
 
-    def _refuse(self, name: str) -> None:
-        parts = self._refused.get(name)
-        if parts is None:
+    def _refuse(self, name: str, args: dict[str, Json], accepted: str) -> None:
+        change = self._changed.get(name)
+        if change is None or (accepted and change.pin == accepted):
             return
-        otherwise = f"is declared otherwise now ({', '.join(parts)}) than when it was loaded"
-        what = "is no longer offered" if "name" in parts else otherwise
+        otherwise = f"is declared otherwise now ({', '.join(change.parts)}) than when it was loaded"
+        what = "is no longer offered" if "name" in change.parts else otherwise
+        details: dict[str, Any] = {"changed": change.parts}
+        if self._asks and change.now is not None:
+            contract = acceptable(self._pinned[name], change.now, self._said, args)
+            details |= {"contract": self._scrubber.scrub(contract)} if contract else {}
         raise ToolFailure(
             f"{name!r} of {self._origin} {what}, so it is not called",
             kind=Kind.PERMISSION,
             code="contract_changed",
             hint="look at what the server declares now, load its tools again, and approve the plan again",
-            details={"changed": parts},
+            details=details,
         )
 
     # Calls.
@@ -575,7 +591,7 @@ class _Link:
         if threading.get_ident() != self._thread:
             said = "its session belongs to another event loop; open it where the run is"
             raise self._failure(said, "other_loop")
-        turn = await self._compare(name, always=acts)
+        turn = await self._compare(name, args, context.line.accepted, always=acts)
         told = _progress(context) if context.line.tell is not None else None
         request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=args))
         with self._told(turn, begun=True):
@@ -614,6 +630,22 @@ class _Link:
             return self._failure("the connection ended", "connection_closed", Happened.MAYBE)
         wait = retry_after(noted[-1].headers) if noted else None
         return failure_by_code(error.code, said, status=status, retry_after=wait)
+
+
+class _Change(NamedTuple):
+    """What of a tool is declared otherwise, how it is declared now, and the digest of that; None: by no one declaration."""
+
+    parts: list[str]
+    now: Document | None
+    pin: str | None
+
+
+def _pinned(offered: list[Document]) -> tuple[Document | None, str | None]:
+    """The one declaration of a name, and its pin."""
+    try:
+        return (offered[0], pin_of(offered[0])) if len(offered) == 1 and offered[0] else (None, None)
+    except ValueError:
+        return None, None
 
 
 def _same(before: Document, now: Document) -> bool:

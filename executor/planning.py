@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -27,11 +27,14 @@ from ..planner.react import React
 from ..planner.requests import PlanRequest, Proposal
 from ..planner.reviewing import Review, review
 from ..planner.route import MANY, Route, route
+from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, expect
 from ..policies.permissions import Principal
 from ..policies.policies import Policies
+from ..policies.retry import wait_before
 from ..registry.registry import Registry
 from .blocking import first_error
+from .hands.hands import failure_of
 from .hands.safe import Safe
 from .mind.budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of
 from .runtime import Host
@@ -73,6 +76,7 @@ class Planning:
     async def plan(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
         """A checked plan for this goal. `inputs` is the JSON Schema of what the plan is to be run with.
 
+        A failure that may pass (the network, a service that is down) is waited out and asked again, as `policies.retry` says.
         Findings go back to the planner, at most `policies.max_repairs` times and within the budget; what it used is
         charged to the run that runs the plan first. Raises `CannotPlan`, `PlanUnreadable`, `CheckFailed` (the last
         answer's findings), `BadInput` where there is no planner or it gives no answer in time.
@@ -116,13 +120,20 @@ class Planning:
             expect(Mapping, inputs, "the schema of the inputs")
         await self._learn()
         self._safe.expect_none("the goal", [goal, inputs])
+        heard: list[bool] = []
+
+        def hear(step: dict[str, Any]) -> None:
+            assert arrived is not None
+            heard.append(True)
+            arrived(step)
+
         request = PlanRequest(
             goal=goal,
             tools=await self._shown(planner, goal),
             inputs=dict(inputs) if inputs is not None else None,
-            arrived=arrived,
+            arrived=hear if arrived is not None else None,
         )
-        spent, problem, answers = Used(), None, 0
+        spent, problem, answers, failed = Used(), None, 0, 0
         while problem is None or answers <= self.policies.max_repairs:
             self._may_ask(planner, spent, problem)
             try:
@@ -133,7 +144,13 @@ class Planning:
                 )
                 request = await self._widened(planner, request, error)
                 continue
-            answers += 1
+            except Exception as error:
+                failed += 1
+                await self._rest(failed, error, heard)
+                usage = plain_usage(getattr(error, "usage", None))
+                spent = add_usage(spent, usage, asks=model_calls_of(planner))
+                continue
+            answers, failed = answers + 1, 0
             spent = add_usage(spent, usage, asks=model_calls_of(planner))
             if isinstance(answer, Plan):
                 self._keep_spent(answer, spent)
@@ -141,6 +158,18 @@ class Planning:
                 return answer
             request, problem = answer
         raise problem
+
+    async def _rest(self, failed: int, error: Exception, heard: Collection[bool]) -> None:
+        """Wait before the planner is asked once more. Raises what it raised where that would not help, and where a step
+        of its answer was acted upon."""
+        wait = None
+        if not heard and not isinstance(error, BadInput):
+            failure, retry = failure_of(error, self.policies), self.policies.retry
+            wait = wait_before(retry, failed, failure=failure, effect=Effect.READS, dice=self._host.dice())
+        if wait is None:
+            raise error
+        _LOG.info("the planner failed and is asked again in %g s: %s", wait, error)
+        await anyio.sleep(wait)
 
     async def _widened(self, planner: Planner, request: PlanRequest, said: CannotPlan) -> PlanRequest:
         """The question once more, with more tools. Raises what the planner said where there are no more, or were more already."""

@@ -266,7 +266,7 @@ def _step(state: State, node: Node) -> StepResult:
     return StepResult(
         id=id_,
         tool=node.code.step.tool,
-        outcome=node.outcome,
+        outcome=Outcome.CANCELLED if _cut_short(state, node) else node.outcome,
         value=copy_plain(so_far),
         failure=node.failure,
         reason=node.reason,
@@ -274,6 +274,19 @@ def _step(state: State, node: Node) -> StepResult:
         replaced=id_ in state.superseded and not node.frame.path,
         steps=_inside(state, single),
     )
+
+
+def _cut_short(state: State, node: Node) -> bool:
+    """Whether a step had begun, and a stop of its run kept it from its end."""
+    return state.closed is not None and node.outcome is None and _began(node)
+
+
+def _began(node: Node) -> bool:
+    lane = node.lane
+    if lane is None:
+        return False
+    inside = (inner for frame in lane.frames.values() for inner in frame.nodes.values())
+    return any(lane.outcomes) or bool(lane.faults) or any(inner.outcome or _began(inner) for inner in inside)
 
 
 def _inside(state: State, frame: Frame | None) -> dict[str, StepResult]:

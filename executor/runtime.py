@@ -29,6 +29,7 @@ from ..policies.effect import Effect
 from ..policies.errors import BadInput, CannotPlan, JournalError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.permissions import Principal
+from ..policies.retry import wait_before
 from ..policies.secrets import Secret
 from ..policies.text import shorten
 from ..registry.schema import Schema, compile_schema
@@ -109,6 +110,23 @@ class Host(NamedTuple):
     readers: Sequence[Watcher] = ()
     """Who reads the events of all runs of an engine; they come and go."""
     telemetry: Observer | None = None
+
+    def inside(self) -> Host:
+        """The host of a sub-plan's run: what stands around its calls is the same, but it is planned, watched and answered
+        for by the run that it is a part of."""
+        around = {name: hook for name, hook in self.hooks.items() if name in ("before_call", "after_call")}
+        return self._replace(
+            planner=None,
+            hooks=around,
+            decide=None,
+            watch=None,
+            model=None,
+            early=None,
+            window=None,
+            chunk=None,
+            child=None,
+            leaving=INTERRUPTED,
+        )
 
     @property
     def watchers(self) -> list[Watcher]:
@@ -580,7 +598,10 @@ class Runtime:
         if hook is None:
             note = f"the run was opened with a hook {command.hook!r}, which this engine does not have"
             return Verdict("stop", note)
-        said = hook(*subject_of(self.state, command))
+        subject = subject_of(self.state, command)
+        if command.tool is not None:  # it has a time limit, which only a thread or a coroutine keeps to
+            return said_by(command, await self._hook_threads.ask(hook, *subject))
+        said = hook(*subject)
         dialogue = self.state.dialogue
         history = dialogue.history if dialogue is not None else ()
         return said_by(command, await said if isinstance(said, Awaitable) else said, history)
@@ -612,7 +633,22 @@ class Runtime:
         self._answer(lambda: e.ModelAnswered(*self.stamp(), "replan", **answer))
 
     async def _planner_answer(self, request: ReplanRequest) -> dict[str, Any]:
-        """What the planner said, as the fields of ModelAnswered."""
+        """What the planner said, as the fields of ModelAnswered; asked again, as `policies.retry` says, where it failed in
+        passing. One that took all its time is not: it has had it."""
+        attempt, retry = 1, self.state.policies.retry
+        while True:
+            answer = await self._planner_says(request)
+            failure = answer.get("failure")
+            if failure is None or failure.code == "deadline":
+                return answer
+            wait = wait_before(retry, attempt, failure=failure, effect=Effect.READS, dice=self._dice())
+            if wait is None:
+                return answer
+            attempt += 1
+            await anyio.sleep(wait)
+
+    async def _planner_says(self, request: ReplanRequest) -> dict[str, Any]:
+        """What the planner said when asked once."""
         planner, seconds = self._host.planner, self.state.policies.planner_timeout
         if planner is None:
             return {"failure": Failure(Kind.BUSINESS, "no_planner", "this engine has no planner")}

@@ -26,6 +26,7 @@ from ..planner.shapes import shape_of, words_of
 from ..policies.errors import BadInput, UnknownRun, expect
 from ..policies.expressions import EvaluationError, ExpressionError, parse
 from ..policies.failures import Kind, ToolFailure
+from ..policies.spelling import spelled
 from ..registry.tools import Tool
 from .engine import Engine
 from .run import Run
@@ -53,6 +54,7 @@ _FAILURES = 20
 class Session:
     """Turns of one conversation. `id` begins the ids of their runs; the engine's journal keeps them."""
 
+    @spelled
     def __init__(self, engine: Engine, id: str) -> None:
         if not isinstance(id, str) or not id:
             raise BadInput(f"a session has a name, not {id!r}")

@@ -26,6 +26,7 @@ from ..planner.models.messages import AIMessage, Message
 from ..policies.errors import BadInput, JournalError
 from ..policies.failures import Failure
 from ..policies.secrets import Scrubber
+from ..policies.spelling import spelled
 from . import events as e
 from .events import Event, Outcome, Path, path_text
 from .hands.limits import Limiter
@@ -69,6 +70,7 @@ class Telemetry:
     Without providers those that the process has set are used. `content`: also tell arguments, results and messages.
     """
 
+    @spelled
     def __init__(
         self,
         tracer_provider: trace.TracerProvider | None = None,

@@ -19,6 +19,7 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from ..policies.errors import BadInput
 from ..policies.expressions import rename_in, valid_id
+from ..policies.spelling import spelled
 from ..policies.text import did_you_mean
 from ..registry.signatures import schema_of
 from ..registry.tools import Tool, ToolContext
@@ -121,6 +122,7 @@ class Having:
         return Group(self._draft, self._options)
 
 
+@spelled
 class PlanBuilder(Having, Generic[I]):
     """A plan in the making. `inputs` is a type (a model, dataclass, typed dict) or a JSON Schema."""
 

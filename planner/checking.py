@@ -23,7 +23,8 @@ from ..policies.errors import SchemaRefused, expect
 from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
 from ..policies.permissions import Principal, lacking
 from ..policies.policies import Policies
-from ..policies.text import shorten
+from ..policies.spelling import spelled
+from ..policies.text import shorten, with_article
 from ..registry.decoding import decode, decode_text
 from ..registry.registry import Registry
 from ..registry.schema import Problem, Schema, compile_schema
@@ -47,6 +48,7 @@ Json: TypeAlias = Any
 Findings: TypeAlias = Iterator[Finding]
 
 
+@spelled
 def check(
     plan: Plan,
     registry: Registry,
@@ -129,7 +131,9 @@ def _foreign(pointer: str, value: Json) -> Findings:
             case list():
                 waiting += [(f"{at}/{i}", v, depth + 1) for i, v in enumerate(part) if _is_open(v)]
             case _ if _is_open(part):
-                yield finding("not_json", at, f"a {type(part).__name__} is not plain JSON: {quoted(part)}")
+                yield finding(
+                    "not_json", at, f"{with_article(type(part).__name__)} is not plain JSON: {quoted(part)}"
+                )
                 return
 
 

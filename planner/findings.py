@@ -388,12 +388,12 @@ class Report(NamedTuple):
         return "\n".join(str(f) for f in sorted(self.findings, key=_gravity))
 
 
-class PlanUnreadable(BadInput):
+class PlanUnreadable(BadInput, ValueError):
     """A document that is no plan: `findings` say where and why."""
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
+    def __init__(self, findings: Iterable[Finding], title: str = "the plan cannot be read") -> None:
         self.findings = tuple(findings)
-        super().__init__(_sentence("the plan cannot be read", self.findings))
+        super().__init__(_sentence(title, self.findings))
 
 
 class CheckFailed(BadInput):

@@ -55,5 +55,6 @@ def with_defaults(schema: Mapping[str, Any], value: dict[str, Any]) -> dict[str,
 def _said(plan: Plan, pointer: str, message: str) -> str:
     place = pointer.lstrip("/").replace("/", ".")
     names = (plan.inputs or {}).get("properties", {})
-    guess = did_you_mean(place, names) if place and place not in names else ""
+    unknown = place and place not in names and "did you mean" not in message
+    guess = did_you_mean(place, names) if unknown else ""
     return f"{place}: {message}{guess}" if place else message

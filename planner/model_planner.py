@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, get_args
 
 from ..policies.errors import BadInput
+from ..policies.spelling import spelled
 from ..registry.registry import Registry
 from .answers import read_patch_answer, read_plan_answer
 from .arriving import ArrivingSteps
@@ -22,6 +23,7 @@ from .strict_form import STRICT_RULES, from_strict
 __all__ = ["ModelPlanner"]
 
 
+@spelled
 class ModelPlanner:
     """One question to the model per request; repair is driven by whoever asks (`previous`, `findings`).
 

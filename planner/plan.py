@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..policies.canonical import digest
 from ..policies.errors import expect
+from .findings import PlanUnreadable
+from .unreadable import findings_of
 
-__all__ = ["DEEPEST_GROUP", "OnFailure", "Patch", "Per", "Plan", "Step", "Undo", "expect_plan"]
+__all__ = ["DEEPEST_GROUP", "OnFailure", "Patch", "Per", "Plan", "Record", "Step", "Undo", "expect_plan"]
 
 OnFailure = Literal["stop", "skip"]
 """`stop`: dependants are blocked; `skip`: the result is null and dependants run."""
@@ -30,7 +32,38 @@ DEEPEST_GROUP = 3
 
 
 class Record(BaseModel):
+    """A record of the plan document. Made or read, it raises `PlanUnreadable` with a sentence for all that is wrong."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+    def __init__(self, /, **said: Any) -> None:
+        try:
+            super().__init__(**said)
+        except ValidationError as error:
+            raise _unreadable(type(self), error) from None
+
+    # A constructor of one's own would be called for the steps of a plan too, and pydantic would lose their places.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """The record that this document is. Raises `PlanUnreadable`, which is a `ValueError` as pydantic's error is."""
+        try:
+            return super().model_validate(obj, **options)
+        except ValidationError as error:
+            raise _unreadable(cls, error) from None
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """The record that this JSON text is; see `model_validate`."""
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            raise _unreadable(cls, error) from None
+
+
+def _unreadable(model: type[Record], error: ValidationError) -> PlanUnreadable:
+    return PlanUnreadable(findings_of(error, model), f"the {model.__name__.lower()} cannot be read")
 
 
 class Undo(Record):

@@ -3,7 +3,7 @@
     full      every tool a branch with its own arguments, each of them as the tool says or an expression, at any depth;
               value steps, groups, repeats, undo                          for validators, and services that take schemas
     strict    the same in what strict structured output accepts           see `strict_form`, which also reads it back
-    compact   names and kinds of arguments, the rest left to the check  for whom full is too large
+    compact   names of tools and arguments, their types left to the check  where full is too large
     python    every value is a Python expression, as text               for small models; see `python_form`
 
 What the check accepts is valid here. The converse does not hold: types of expressions, rings, unknown names are the
@@ -302,24 +302,20 @@ def _escaped(name: str) -> str:
 
 
 def _compact(registry: Registry, patch: bool) -> dict[str, Any]:
-    """Names of tools and arguments, choices and the kind of value where a tool says it; no groups, repeats and undo.
-
-    In this order: what is forced into a schema is written in its order, and the item must be known before it is used.
-    """
-    before: dict[str, Json] = {"id": _ref("id")} | ({"replaces": _TEXT} if patch else {})
-    before |= {"each": _ref("array"), "as": _TEXT, "when": _ref("boolean")}
-    behind: dict[str, Json] = {"after": _ref("ids"), "on_failure": _ref("ends")}
+    """Names of tools and arguments, choices where a tool lists them; no groups, repeats and undo."""
+    more: dict[str, Json] = {"each": {}, "as": _TEXT, "when": {}, "after": _IDS, "on_failure": _ENDS}
+    more |= {"replaces": _TEXT} if patch else {}
     kinds = [
         _object(
-            before | {"tool": {"const": tool.name}, "args": _short(tool)} | behind, ["id", *_needed(tool)]
+            {"id": _ID, "tool": {"const": tool.name}, "args": _short(tool)} | more, ["id", *_needed(tool)]
         )
         for tool in sorted(registry, key=lambda tool: tool.name)
     ]
-    steps = _steps([*kinds, _object(before | {"value": {}} | behind, ["id", "value"])])
+    steps = _steps([*kinds, _object({"id": _ID, "value": {}} | more, ["id", "value"])])
     answers = _answers(steps, {}, patch)
     if not patch:
         answers[0] = _object({"steps": steps | {"minItems": 1}, "output": {}}, ["steps"])
-    return {"anyOf": answers, "$defs": _SHARED | _LOOSE}
+    return {"anyOf": answers, "$defs": {"$": _object({"$": _TEXT}, ["$"])}}
 
 
 def _short(tool: Tool) -> Json:
@@ -336,22 +332,6 @@ def _short(tool: Tool) -> Json:
 
 
 def _choices(schema: Json) -> Json:
-    """What may stand for an argument: an expression, or a value of its one kind; anything where it has several."""
-    if not isinstance(schema, dict):
-        return {}
-    listed = schema.get("enum")
-    if isinstance(listed, list) and listed and all(isinstance(value, str) for value in listed):
-        return {"anyOf": [{"enum": listed}, _ref("$")]}
-    kind = schema.get("type")
-    if kind == "object":
-        return {"type": "object"}
-    return _ref(kind) if isinstance(kind, str) and kind in _LOOSE else {}
-
-
-_LOOSE: dict[str, Json] = {
-    kind: {"anyOf": [_ref("$"), {"type": kind}]}
-    for kind in ("string", "integer", "number", "boolean", "array")
-}
-"""A value of a kind, or an expression. A list may hold anything: what is inside is left to the check."""
-
-_SHARED: dict[str, Json] = {"$": _object({"$": _TEXT}, ["$"]), "id": _ID, "ids": _IDS, "ends": _ENDS}
+    listed = schema.get("enum") if isinstance(schema, dict) else None
+    plain = isinstance(listed, list) and all(isinstance(value, str) for value in listed)
+    return {"anyOf": [{"enum": listed}, _ref("$")]} if plain and listed else {}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from ..policies.errors import BadInput, CannotPlan
+from ..policies.spelling import spelled
 from ..policies.text import shorten
 from .documents import patch_from, plan_from
 from .plan import Patch, Plan
@@ -33,6 +34,7 @@ class Planner(Protocol):
     async def replan(self, request: ReplanRequest) -> Patch | Proposal: ...
 
 
+@spelled
 class StaticPlanner:
     """Always the same plan, and the first of its patches that fits the failures.
 
@@ -64,6 +66,7 @@ class StaticPlanner:
         return f"<StaticPlanner of {len(self._plan.steps)} steps and {len(self._patches)} patches>"
 
 
+@spelled
 class FunctionPlanner:
     """Rules in Python: a planner that needs no model.
 

@@ -30,6 +30,8 @@ __all__ = [
     "COMPOSITIONS",
     "Example",
     "answer_schema",
+    "catalogue",
+    "plan_language",
     "plan_messages",
     "replan_messages",
 ]
@@ -132,14 +134,21 @@ COMPOSITIONS: tuple[Example, ...] = (
 )
 """How steps are put together, with tools that do not exist."""
 
-_RULES = """\
+_ANSWER = """\
 You write plans. A plan is one JSON object that says which tools are to be called, with what, and in which order. It \
 is checked first and run later, without you: you see no result while you write it.
 
 Answer with exactly one JSON object and nothing else:
 {"steps":[...],"output":...}  a plan
-{"cannot_plan":"why"}  if the listed tools cannot reach the goal. Never name a tool that is not listed.
+{"cannot_plan":"why"}  if the listed tools cannot reach the goal. Never name a tool that is not listed."""
 
+_PLAN = """\
+A plan is one JSON object that says which tools are to be called, with what, and in which order. It is checked first and \
+run later: you see no result while you write it. Never name a tool that is not listed.
+{"goal":"what it is for","inputs":{a JSON Schema},"steps":[...],"output":...}  "inputs", what differs from run to run, may \
+be left out"""
+
+_RULES = """\
 # A step
 "id"  required, unique in the whole plan: small letters, digits, _
 "tool" and "args"  the call; or, in place of both,
@@ -271,7 +280,7 @@ def _messages(request: PlanRequest | ReplanRequest, system: str, asked: str) -> 
 
 
 def _system(tools: Registry, examples: Sequence[Example], instructions: str, short: bool) -> str:
-    parts = [SHORT_RULES, short_functions(), _MANNERS] if short else [_RULES, _functions(), _MANNERS]
+    parts = [SHORT_RULES, short_functions(), _MANNERS] if short else [_ANSWER, _RULES, _functions(), _MANNERS]
     if short and examples is COMPOSITIONS:
         parts.append(short_examples())
     elif examples:
@@ -287,8 +296,18 @@ def _shown(examples: Sequence[Example], write: Callable[[Mapping[str, Any]], dic
 
 
 def _catalogue(tools: Registry) -> str:
-    told = [_compact(_told(tool, tools)) for tool in sorted(tools, key=lambda tool: tool.name)]
-    return "\n".join(["# Tools", *told])
+    return "\n".join(["# Tools", *map(_compact, catalogue(tools))])
+
+
+def plan_language() -> str:
+    """How a whole plan document is written, for a model that nobody asks for one: without the tools, see `catalogue`."""
+    shown = _shown([example for example in COMPOSITIONS if "steps" in example.answer], dict)
+    return "\n\n".join([_PLAN, _RULES, _functions(), _MANNERS, shown])
+
+
+def catalogue(tools: Registry) -> list[dict[str, Any]]:
+    """The tools as a model is shown them, by name."""
+    return [_told(tool, tools) for tool in sorted(tools, key=lambda t: t.name)]
 
 
 def _functions() -> str:

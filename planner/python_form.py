@@ -9,7 +9,8 @@ A small model forgets the `$` of an expression and the quotes of a text. Here th
 show by themselves: what is no expression, or speaks of nothing there is, is a text where the tool takes one. A name
 that looks like one that there is stays an expression, so that the check finds the typing mistake.
 
-Groups, repeats and undo have no place in it.
+Whether a step runs for each of several, and under which condition, is said of every call, with an empty text for no:
+what may be left out is forgotten. Groups, repeats and undo have no place in it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ Json: TypeAlias = Any
 
 _TEXT = {"type": "string"}
 _ALWAYS = frozenset({"inputs", "run", "index"})
+_WHETHER: dict[str, Json] = {"each": _TEXT, "as": _TEXT, "when": _TEXT}
 _LITERAL = (ast.Constant, ast.List, ast.Dict, ast.UnaryOp, ast.USub, ast.Load)
 
 
@@ -39,14 +41,16 @@ _LITERAL = (ast.Constant, ast.List, ast.Dict, ast.UnaryOp, ast.USub, ast.Load)
 def python_schema(registry: Registry, *, patch: bool = False) -> dict[str, Any]:
     """The JSON Schema of a plan, or of a patch, in this form.
 
-    In the order in which a model has to write it: the item of `each` is named before it is used.
+    In the order in which a model has to write it: the tool tells whether it wants one of several, the item of `each` is
+    named before it is used.
     """
     before: dict[str, Json] = {"id": {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,63}$"}}
-    before |= ({"replaces": _TEXT} if patch else {}) | {"each": _TEXT, "as": _TEXT, "when": _TEXT}
+    before |= {"replaces": _TEXT} if patch else {}
     behind: dict[str, Json] = {"after": _list(_TEXT), "on_failure": {"enum": ["stop", "skip"]}}
     calls = [
         _object(
-            before | {"tool": {"const": tool.name}, "args": _arguments(tool)} | behind, ["id", "tool", "args"]
+            before | {"tool": {"const": tool.name}} | _WHETHER | {"args": _arguments(tool)} | behind,
+            ["id", "tool", "each", "when", "args"],
         )
         for tool in sorted(registry, key=lambda tool: tool.name)
     ]
@@ -110,6 +114,7 @@ def _dicts(value: Json) -> Iterator[dict[str, Json]]:
 
 
 def _step(step: dict[str, Json], read: _Read, registry: Registry) -> dict[str, Json]:
+    step = {key: part for key, part in step.items() if key not in _WHETHER or part != ""}
     inside = read.also(step.get("as"), "item") if "each" in step else read
     out = {key: read.expression(part) if key == "each" else part for key, part in step.items()}
     if "when" in out:
@@ -192,10 +197,21 @@ def to_python(document: Mapping[str, Json]) -> dict[str, Json]:
     out = dict(document)
     for key in ("steps", "add"):
         if isinstance(out.get(key), list):
-            out[key] = [{name: _written(name, part) for name, part in step.items()} for step in out[key]]
+            out[key] = [_told(step) for step in out[key]]
     if "output" in out:
         out["output"] = _source(out["output"])
     return out
+
+
+def _told(step: Mapping[str, Json]) -> dict[str, Json]:
+    written = {name: _written(name, part) for name, part in step.items()}
+    if "tool" not in step:
+        return written
+    written = {"each": "", "when": "", "args": {}, **written}
+    return {name: written[name] for name in _ORDER if name in written}
+
+
+_ORDER = ("id", "replaces", "tool", "each", "as", "when", "args", "after", "on_failure")
 
 
 def _written(name: str, part: Json) -> Json:

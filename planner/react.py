@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from ..policies.errors import BadInput, expect
 from ..policies.expressions import parse
 from ..policies.failures import Failure
+from ..policies.spelling import spelled
 from ..policies.text import did_you_mean
 from ..registry.schema import Problem, compile_schema
 from ..registry.signatures import schema_of
@@ -63,6 +64,7 @@ LAST_ROUND = "This is the last round: no more calls can be made. Answer now from
 _CHOICES = ("auto", "required", "none")
 
 
+@spelled
 @dataclass(frozen=True)
 class React:
     """A model that may call tools in a loop: how it is to be asked, and when it must stop.

@@ -22,6 +22,7 @@ from ..policies.errors import expect
 from ..policies.expressions import Expression, ExpressionError
 from ..policies.permissions import ANYONE, Principal, lacking
 from ..policies.policies import Policies
+from ..policies.spelling import spelled
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .approvals import asks_at_call, asks_at_undo, asks_for, tools_of, why_needed
@@ -219,6 +220,7 @@ class Diff:
         }
 
 
+@spelled
 def review(
     plan: Plan,
     registry: Registry,
@@ -270,6 +272,7 @@ def review(
     )
 
 
+@spelled
 def diff(old: Plan, new: Plan) -> Diff:
     """What `new` keeps, adds, removes and changes of `old`, step by step and field by field."""
     expect_plan(old)

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from ..policies.expressions import FUNCTIONS, METHODS
 from ..registry.registry import Registry
 from ..registry.tools import Tool
+from .python_form import to_python
 
 __all__ = ["SHORT_RULES", "short_examples", "short_functions", "short_tools"]
 
@@ -26,15 +27,16 @@ Json: TypeAlias = Any
 SHORT_RULES = """\
 You write plans: steps that call tools. A plan is checked first and run later, without you. Answer with one JSON \
 object and nothing else:
-{"steps": [...], "output": ...}  a plan
+{"steps": [...]}  a plan; with "output" where the goal asks for something to be told
 {"cannot_plan": "why"}  if the listed tools cannot reach the goal
 
 # A step
 "id"  unique: small letters, digits, _
-"each"  a list: the step runs once per item. `item` is the item, or the name that "as" gives it. The result is the \
-list of results
-"when"  a condition: where it is false the step is skipped and its result is None
-"tool" and "args"  one call of one tool; or, in place of both, "value": something computed without a tool
+"tool"  one of the tools; "args"  what it is called with
+"each"  where the tool takes one thing and there are several: their list. The step runs once per item, and its result \
+is the list of results. "as" names the item. "" for one call
+"when"  a condition: where it is false the step is skipped and its result is None. "" for always
+"value"  in place of a call: something computed without a tool
 "after"  ids of steps to wait for although no result of theirs is used
 "on_failure": "skip"  if the step fails, go on with None
 
@@ -49,11 +51,15 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "Get x and y and add them",
         {
             "steps": [
-                {"id": "left", "tool": "TOOL_A", "args": {"key": "'x'"}},
-                {"id": "right", "tool": "TOOL_A", "args": {"key": "'y'"}},
-                {"id": "both", "tool": "TOOL_B", "args": {"first": "left.size", "second": "right.size"}},
+                {"id": "left", "tool": "TOOL_A", "args": {"key": "x"}},
+                {"id": "right", "tool": "TOOL_A", "args": {"key": "y"}},
+                {
+                    "id": "both",
+                    "tool": "TOOL_B",
+                    "args": {"first": {"$": "left.size"}, "second": {"$": "right.size"}},
+                },
             ],
-            "output": "both.sum",
+            "output": {"$": "both.sum"},
         },
     ),
     (
@@ -62,21 +68,24 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "Pass every open row of table t above inputs.limit on as large; put what came of it into done.txt in inputs.place",
         {
             "steps": [
-                {"id": "table", "tool": "TOOL_C", "args": {"name": "'t'"}},
+                {"id": "table", "tool": "TOOL_C", "args": {"name": "t"}},
+                {
+                    "id": "large",
+                    "value": {"$": "[r for r in table.rows if r.open and r.size > inputs.limit]"},
+                },
                 {
                     "id": "passed",
-                    "each": "[r for r in table.rows if r.open and r.size > inputs.limit]",
+                    "each": {"$": "large"},
                     "as": "row",
                     "tool": "TOOL_D",
-                    "args": {"code": "row.code", "note": "'large'"},
+                    "args": {"code": {"$": "row.code"}, "note": "large"},
                 },
                 {
                     "id": "kept",
                     "tool": "TOOL_E",
-                    "args": {"list": "passed", "file": "f'{inputs.place}/done.txt'"},
+                    "args": {"list": {"$": "passed"}, "file": {"$": "f'{inputs.place}/done.txt'"}},
                 },
             ],
-            "output": "kept.file",
         },
     ),
     (
@@ -88,26 +97,25 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
                 {"id": "people", "tool": "TOOL_F", "args": {}},
                 {
                     "id": "found",
-                    "each": "people",
+                    "each": {"$": "people"},
                     "as": "person",
                     "tool": "TOOL_G",
-                    "args": {"key": "person.key"},
+                    "args": {"key": {"$": "person.key"}},
                 },
                 {
                     "id": "greeted",
-                    "each": "found",
+                    "each": {"$": "found"},
                     "as": "one",
                     "tool": "TOOL_H",
-                    "args": {"to": "one.mail", "text": "'Hello'"},
+                    "args": {"to": {"$": "one.mail"}, "text": "Hello"},
                 },
                 {
                     "id": "told",
-                    "when": "len(people) > 10",
+                    "when": {"$": "len(people) > 10"},
                     "tool": "TOOL_H",
-                    "args": {"to": "inputs.chief", "text": "f'{len(people)} people'"},
+                    "args": {"to": {"$": "inputs.chief"}, "text": {"$": "f'{len(people)} people'"}},
                 },
             ],
-            "output": "len(greeted)",
         },
     ),
     (
@@ -116,7 +124,7 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         {"cannot_plan": "no tool listed sends letters"},
     ),
 )
-"""Tools, a goal, the right answer; written as a model is held to write it."""
+"""Tools, a goal, the right answer."""
 
 _DEEPEST = 4
 _WORDS = {"string": "text", "object": "object", "array": "list"}
@@ -125,7 +133,7 @@ _WORDS = {"string": "text", "object": "object", "array": "list"}
 def short_examples() -> str:
     """How steps are put together, with tools that do not exist."""
     told = [
-        f"Tools: {tools}\nGoal: {goal}\n{json.dumps(answer, ensure_ascii=False)}"
+        f"Tools: {tools}\nGoal: {goal}\n{json.dumps(to_python(answer), ensure_ascii=False)}"
         for tools, goal, answer in _EXAMPLES
     ]
     return "\n".join(["# Examples (their tools are made up; never use them)", *told])

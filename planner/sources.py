@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from ..policies.errors import BadInput
 from ..policies.expressions import ExpressionError, parse
-from ..policies.text import safe_text
+from ..policies.text import did_you_mean, safe_text
 from .corrections import corrected_line
 from .findings import Finding, PlanUnreadable, pointer_to, quoted, split_pointer
 
@@ -47,6 +48,8 @@ class Caps(NamedTuple):
     bytes: int = 8 * 1024 * 1024
     depth: int = 64
     nodes: int = 500_000
+    aliases: bool = False
+    """Whether YAML may repeat a value by `&name` and `*name`; each time it counts with all that is in it."""
 
 
 CAPS = Caps()
@@ -154,13 +157,22 @@ def read_bytes(path: str | Path, *, most: int = CAPS.bytes) -> bytes:
         with open(path, "rb") as file:
             data = file.read(most + 1)
     except FileNotFoundError:
-        raise BadInput(f"there is no file {quoted(path)}") from None
+        raise BadInput(f"there is no file {quoted(path)}{_beside(path)}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"the file {quoted(path)} cannot be read: {safe_text(reason)}") from None
     if len(data) > most:
         raise BadInput(f"the file {quoted(path)} is larger than {most:,} bytes")
     return data
+
+
+def _beside(path: str | Path) -> str:
+    """A file of nearly that name, to end the sentence with."""
+    where = Path(path)
+    try:
+        return did_you_mean(where.name, sorted(os.listdir(where.parent)))
+    except OSError:
+        return ": the directory is not there either"
 
 
 def read_source(
@@ -455,11 +467,16 @@ _HINTS = (
 class _Open:
     """An object or list of the YAML document that has not ended yet."""
 
-    __slots__ = ("at", "container", "key", "lines", "pointer")
+    __slots__ = ("anchor", "at", "before", "container", "deepest", "key", "lines", "pointer")
 
-    def __init__(self, container: dict[str, Json] | list[Json], pointer: str) -> None:
+    def __init__(
+        self, container: dict[str, Json] | list[Json], pointer: str, anchor: str | None, before: int
+    ) -> None:
         self.container = container
         self.pointer = pointer
+        self.anchor = anchor
+        self.before = before
+        self.deepest = 1
         self.key: str | None = None
         self.at: tuple[int, int] | None = None
         self.lines: dict[str, int] = {}
@@ -476,6 +493,8 @@ class _Builder:
         self.stack: list[_Open] = []
         self.nodes = 0
         self.documents = 0
+        self.anchored: dict[str, tuple[Json, int, int]] = {}
+        """What may be repeated: the value, how many nodes it has and how deep it is."""
 
     def read(self, text: str) -> _Builder:
         import yaml
@@ -498,7 +517,16 @@ class _Builder:
             raise _feature(event, "a second document")
 
     def _AliasEvent(self, event: Any) -> None:
-        raise _feature(event, f"the alias {quoted('*' + event.anchor)}")
+        known = self.anchored.get(event.anchor)
+        top = self.stack[-1] if self.stack else None
+        if known is None or top is None or (isinstance(top.container, dict) and top.key is None):
+            raise _feature(event, f"the alias {quoted('*' + event.anchor)}")
+        value, nodes, deep = known
+        self.nodes += nodes
+        self._deepen(deep)
+        if self.nodes > self.caps.nodes or len(self.stack) + deep > self.caps.depth:
+            raise _beyond(self.caps, len(self.stack) + deep, *_place(event))
+        self._put(event, value)
 
     def _MappingStartEvent(self, event: Any) -> None:
         self._begin(event, {})
@@ -507,7 +535,10 @@ class _Builder:
         self._begin(event, [])
 
     def _MappingEndEvent(self, event: Any) -> None:
-        self.stack.pop()
+        ended = self.stack.pop()
+        self._deepen(ended.deepest)
+        if ended.anchor is not None:
+            self.anchored[ended.anchor] = ended.container, self.nodes - ended.before, ended.deepest
 
     _SequenceEndEvent = _MappingEndEvent
 
@@ -517,7 +548,14 @@ class _Builder:
         if top and isinstance(top.container, dict) and top.key is None:
             self._name(top, event)
         else:
-            self._put(event, _scalar(event))
+            value = _scalar(event)
+            self._put(event, value)
+            if event.anchor is not None:
+                self.anchored[event.anchor] = value, 1, 0
+
+    def _deepen(self, levels: int) -> None:
+        if self.stack:
+            self.stack[-1].deepest = max(self.stack[-1].deepest, levels + 1)
 
     def _begin(self, event: Any, container: dict[str, Json] | list[Json]) -> None:
         self._admit(event)
@@ -529,13 +567,13 @@ class _Builder:
             raise _beyond(self.caps, len(self.stack) + 1, line, column)
         pointer = self._pointer()
         self._put(event, container)
-        self.stack.append(_Open(container, pointer))
+        self.stack.append(_Open(container, pointer, event.anchor, self.nodes - 1))
 
     def _admit(self, event: Any) -> None:
         self.nodes += 1
         if self.nodes > self.caps.nodes:
             raise _beyond(self.caps, 0, *_place(event))
-        if event.anchor is not None:
+        if event.anchor is not None and not self.caps.aliases:
             raise _feature(event, f"the anchor {quoted('&' + event.anchor)}")
         if event.tag is not None:
             raise _feature(event, f"the tag {quoted(event.tag)}")

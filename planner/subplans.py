@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from ..policies.effect import Effect
 from ..policies.errors import ToolRefused
 from ..policies.permissions import Level, Principal
+from ..policies.spelling import spelled
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .approvals import tools_of
@@ -48,6 +49,7 @@ class Subplan:
         raise TypeError("a sub-plan is no function: an engine runs it as a run of its own")
 
 
+@spelled
 def as_tool(
     plan: Plan,
     name: str,

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .text import with_article
+
 __all__ = [
     "BadInput",
     "CannotPlan",
@@ -48,8 +50,7 @@ class BadInput(ForeplanError):
 def expect(kind: type[Any], value: object, what: str, hint: str = "") -> None:
     """Raises `BadInput` where `value`, which is called `what`, is of another type; `hint` says what to do instead."""
     if not isinstance(value, kind):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        said = f"{what} must be {article} {kind.__name__}, not {type(value).__name__}"
+        said = f"{what} must be {with_article(kind.__name__)}, not {type(value).__name__}"
         raise BadInput(f"{said}; {hint}" if hint else said)
 
 

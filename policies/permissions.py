@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, RootModel, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, RootModel, ValidationError
 
 from .errors import BadInput
 from .frozen import Frozen, refusal
@@ -39,21 +39,45 @@ class Level(StrEnum):
 _ORDER = {level: place for place, level in enumerate(Level)}
 
 
+def granted(word: str) -> str:
+    """A permission as it can be held. Raises `ValueError` for a word that would grant nothing: `crm:**`, `crm:`, `cr*:read`."""
+    parts = _segments(word)
+    if all(part == "*" or (part.strip() and "*" not in part) for part in parts):
+        return word
+    shown = repr(shorten(word, 60))
+    if not word.strip():
+        raise ValueError(
+            f"{shown} names no permission; a permission is a word such as 'crm:read', or 'crm:*'"
+        )
+    marks = [*re.findall("[:.]", word), ""]
+    fixed = "".join(("*" if "*" in p or not p.strip() else p) + m for p, m in zip(parts, marks, strict=True))
+    raise ValueError(
+        f"{shown} grants nothing: `*` stands for one whole segment; did you mean {shorten(fixed, 60)!r}?"
+    )
+
+
+def _segments(word: str) -> list[str]:
+    return re.split("[:.]", word)
+
+
+_Held = Annotated[str, AfterValidator(granted)]
+
+
 class Principal(Frozen):
     """On whose behalf a run acts. Given by the host program, never by a plan, a model or a remote caller."""
 
     id: str
     roles: tuple[str, ...] = ()
-    permissions: tuple[str, ...] = ()
+    permissions: tuple[_Held, ...] = ()
     attributes: dict[str, Any] = Field(default_factory=dict)
 
 
-class Roles(RootModel[dict[str, tuple[str, ...]]]):
+class Roles(RootModel[dict[str, tuple[_Held, ...]]]):
     """What each role may do: `Roles({"agent": ["crm:*"]})`. A role that is not listed grants nothing."""
 
     model_config = ConfigDict(frozen=True)
 
-    root: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    root: dict[str, tuple[_Held, ...]] = Field(default_factory=dict)
 
     def __init__(self, roles: Mapping[str, Iterable[str]] | None = None, /) -> None:
         said: Any = roles or {}
@@ -93,7 +117,7 @@ def permits(held: str, needed: str) -> bool:
     """Whether one held permission covers one needed: `crm:*` covers `crm:read`, not `crm` nor `crm:read:all`; `*` covers all."""
     if held == "*":
         return True
-    have, need = re.split("[:.]", held), re.split("[:.]", needed)
+    have, need = _segments(held), _segments(needed)
     return len(have) == len(need) and all(h in ("*", n) for h, n in zip(have, need, strict=True))
 
 

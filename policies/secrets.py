@@ -23,6 +23,8 @@ from typing import Any, NamedTuple, NoReturn, final
 from urllib.parse import unquote
 
 from .errors import SecretRefused
+from .spelling import spelled
+from .text import with_article
 
 __all__ = ["SHORTEST", "Scrubber", "Secret"]
 
@@ -45,9 +47,12 @@ class Secret:
     name: str
     __text: str
 
+    @spelled
     def __init__(self, value: str, name: str = "") -> None:
         if not isinstance(value, str):
-            raise SecretRefused(f"a secret is a text, not a {type(value).__name__}; decode it first")
+            raise SecretRefused(
+                f"a secret is a text, not {with_article(type(value).__name__)}; decode it first"
+            )
         if len(value.strip()) < SHORTEST:
             raise SecretRefused(
                 f"a secret must have at least {SHORTEST} characters: a shorter one would be found in texts where it "

@@ -20,6 +20,7 @@ from typing import Any, NoReturn, Protocol
 
 from .errors import BadInput
 from .secrets import Secret
+from .spelling import spelled
 
 __all__ = [
     "Ed25519Signer",
@@ -58,6 +59,7 @@ class Signer(Verifier, Protocol):
         """The signature of these bytes."""
 
 
+@spelled
 class HmacSigner:
     """HMAC-SHA256 with a key of 32 bytes or more; signs and verifies. Raises `BadInput` for less."""
 
@@ -104,6 +106,7 @@ class HmacSigner:
         raise TypeError("a key cannot be pickled; read it where it is used")
 
 
+@spelled
 class Ed25519Verifier:
     """The public key (PEM, or its 32 bytes). Raises `BadInput`, also where `cryptography` is not installed."""
 
@@ -136,6 +139,7 @@ class Ed25519Verifier:
         return f"<{type(self).__name__} {self.id or self.fingerprint}>"
 
 
+@spelled
 class Ed25519Signer(Ed25519Verifier):
     """The private key (PEM without a password, or its 32 bytes as a `Secret` of hex digits)."""
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-__all__ = ["count", "did_you_mean", "nearest", "safe_text", "shorten"]
+__all__ = ["count", "did_you_mean", "nearest", "safe_text", "shorten", "with_article"]
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
@@ -146,6 +146,11 @@ def _escape(match: re.Match[str]) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"[:limit]
+
+
+def with_article(noun: str) -> str:
+    """A word with its article, by its first letter: `a step`, `an int`."""
+    return f"{'an' if noun[:1] in 'aeiouAEIOU' else 'a'} {noun}"
 
 
 def count(number: int, one: str, many: str = "") -> str:

@@ -30,12 +30,14 @@ Tell = Callable[[float | None, float, str], None]
 class Line:
     """What ties a tool to the engine while its attempt is under way; the engine changes it, the tool looks."""
 
-    __slots__ = ("cut", "deadline", "tell")
+    __slots__ = ("accepted", "cut", "deadline", "tell")
 
     def __init__(self, tell: Tell | None = None) -> None:
         self.tell = tell
         self.cut = False
         self.deadline: float | None = None
+        self.accepted = ""
+        """The contract of the tool that a person has accepted in this run, where it is another than that it began with."""
 
 
 def _uncounted(used: Mapping[str, float]) -> None:

@@ -21,6 +21,7 @@ from ..policies.effect import Effect
 from ..policies.errors import ToolRefused
 from ..policies.failures import Kind, ToolFailure
 from ..policies.permissions import Level
+from ..policies.spelling import spelled
 from ..policies.text import did_you_mean, shorten
 from .options import check_options
 from .sandbox import KIB, MIB, Caps, Program, Sandbox, probe, tried, verdict
@@ -64,6 +65,7 @@ class _Language:
 _LANGUAGES = {"python": _Language("Python", "main.py"), "shell": _Language("POSIX shell", "main.sh")}
 
 
+@spelled
 def code_tool(
     name: str,
     language: Literal["python", "shell"] = "python",

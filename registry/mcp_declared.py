@@ -15,7 +15,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..policies.canonical import digest
 from ..policies.causes import by_status
@@ -24,14 +24,14 @@ from ..policies.errors import BadInput, ToolRefused
 from ..policies.failures import Happened, Kind, ToolFailure
 from ..policies.permissions import Level
 from ..policies.text import did_you_mean, safe_text, shorten
-from .options import OPTIONS, check_options, checked_name
-from .schema import compile_schema
+from .imports import ToolFinding, checked_options, unpinned
+from .options import check_options, checked_name
 from .tools import Tool
 from .values import Json
 
 __all__ = [
     "Said",
-    "ToolFinding",
+    "acceptable",
     "changes",
     "declared_tools",
     "failure_by_code",
@@ -43,21 +43,12 @@ _PINNED = ("annotations", "description", "inputSchema", "name", "outputSchema", 
 """What a call was planned, reviewed and approved by."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST_MESSAGE = 2000
+_MOST_SHOWN = 20_000
+"""Characters of a change that a person can be asked about: what is cut off would be accepted unseen."""
 MOST_MEDIA = 65_536
 """Bytes of an image that stand in a result; of a larger one only its kind and size do."""
 
 Call = Callable[..., Any]
-
-
-class ToolFinding(NamedTuple):
-    """What was noticed about a declared tool. `loaded` says whether it can be called all the same."""
-
-    tool: str
-    """As the server calls it."""
-    code: str
-    """invalid_schema, invalid_name, duplicate_name, renamed, tightened, not_pinned, contract_changed"""
-    message: str
-    loaded: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,13 +117,18 @@ def _declared(
 ) -> Tool | None:
     """One tool, or None and a finding. What the operator says wrongly of it is raised."""
     name = str(document.get("name"))
-    options = _checked(said.options_of(name), said.prefix + name)
+    options = checked_options(said.options_of(name), said.prefix + name)
     hints = document.get("annotations")
     noticed = _tightened(name, options, hints if isinstance(hints, Mapping) else {})
     if not isinstance(document.get("inputSchema"), Mapping):
         findings.append(
             ToolFinding(shorten(name, 80), "invalid_schema", "it declares no inputSchema that is an object")
         )
+        return None
+    execution = document.get("execution")
+    if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
+        message = "it runs only as a task of the protocol, which is asked about later; it cannot be called as a tool"
+        findings.append(ToolFinding(shorten(name, 80), "task_only", message))
         return None
     ours = said.prefix + _UNFIT.sub("_", name)
     try:
@@ -152,28 +148,12 @@ def _declared(
         findings.append(ToolFinding(shorten(name, 80), code, shorten(str(error), 300)))
         return None
     if said.pinned is not None and said.pinned.get(name) != pin:
-        findings.append(_unpinned(name, said.pinned))
+        findings.append(unpinned(name, said.pinned))
         return None
     if ours != said.prefix + name:
         findings.append(ToolFinding(name, "renamed", f"it is called {ours!r} here", loaded=True))
     findings += noticed
     return dataclasses.replace(made, recorded_source=pin)
-
-
-def _checked(options: dict[str, Any], name: str) -> dict[str, Any]:
-    """The options as a tool keeps them. Raises `ToolRefused`: a slip of the operator's is no finding about the server."""
-    anything = compile_schema({"type": "object"})
-    judged = ("examples", "requires_approval", "result_from")  # by the schema of the tool, so with it
-    return {
-        key: said if key in judged else OPTIONS[key](said, name, anything) for key, said in options.items()
-    }
-
-
-def _unpinned(name: str, pinned: Mapping[str, str]) -> ToolFinding:
-    if name in pinned:
-        message = "its declaration is not the one that was pinned; look at it, and pin it anew"
-        return ToolFinding(name, "contract_changed", message)
-    return ToolFinding(name, "not_pinned", "nobody has pinned this tool; look at it, and pin it")
 
 
 def _text(said: object) -> str:
@@ -225,6 +205,37 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for key in _PINNED
         if json.dumps(before.get(key), sort_keys=True) != json.dumps(now.get(key), sort_keys=True)
     ]
+
+
+def acceptable(
+    before: dict[str, Any], now: dict[str, Any], said: Said, args: Mapping[str, Json]
+) -> dict[str, Json] | None:
+    """What a person is shown of a declaration that changed, as texts that can do nothing, and its pin.
+
+    None where nobody can accept it, since the plan was checked by what is another now: the result, what the call does to
+    the world, whether it takes these arguments at all; or where it is too long to be looked at.
+    """
+    unpinned = dataclasses.replace(said, pinned=None)
+    tools = [_declared(each, unpinned, lambda name, acts: _nothing, []) for each in (before, now)]
+    parts = changes(before, now)
+    shown = {part: {"was": _shown(before.get(part)), "now": _shown(now.get(part))} for part in parts}
+    old, new = tools
+    if old is None or new is None or "outputSchema" in parts or len(json.dumps(shown)) > _MOST_SHOWN:
+        return None
+    if (old.effect, old.level) != (new.effect, new.level) or not new.input.accepts(dict(args)):
+        return None
+    return {"pin": pin_of(now), "changed": shown}
+
+
+def _nothing() -> None:
+    """Behind a tool that is only looked at."""
+
+
+def _shown(part: object) -> str:
+    text = (
+        part if isinstance(part, str) else "" if part is None else json.dumps(part, sort_keys=True, indent=1)
+    )
+    return safe_text(text, _MOST_SHOWN)
 
 
 # --- What a server answers.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused, UnknownTool, expect
 from ..policies.permissions import Level, Principal, lacking
+from ..policies.spelling import spelled
 from ..policies.text import did_you_mean, nearest, shorten
 from .names import resolve_name
 from .tools import Tool, tool
@@ -31,6 +33,7 @@ class Registry:
     `for tool in registry` do what they say.
     """
 
+    @spelled
     def __init__(self, *tools: Tool) -> None:
         self._tools: dict[str, Tool] = {}
         self._rankings: dict[Search | None, Ranking] = {}
@@ -42,6 +45,11 @@ class Registry:
         """The registry itself, or one of these tools. Raises `BadInput` for what is neither."""
         if isinstance(tools, Registry):
             return tools
+        if isinstance(tools, str | bytes | PurePath):
+            raise BadInput(
+                f"tools are handed in as a Registry or a list, not as a name ({shorten(str(tools), 60)!r}); "
+                "import them first: from tools import registry"
+            )
         if not isinstance(tools, Iterable):
             one = "; put a single tool in a list" if isinstance(tools, Tool) else ""
             raise BadInput(f"tools are handed in as a Registry or a list, not as {type(tools).__name__}{one}")

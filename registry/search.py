@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ..policies.errors import BadInput
+from ..policies.spelling import spelled
 from .tools import Tool
 from .words import KIN, mentions, terms_of_name, terms_of_prose, terms_of_question, words_of_name
 
@@ -72,6 +73,7 @@ class Search(Protocol):
         ...
 
 
+@spelled
 @dataclass(frozen=True)
 class WordSearch:
     """By the words of names, titles, descriptions, tags and parameters; the search where none is given."""
@@ -81,6 +83,7 @@ class WordSearch:
         return _Words(tools)
 
 
+@spelled
 class EmbeddingSearch:
     """By the cosine of vectors. `embed` takes texts and gives one vector each: your model, your service.
 
@@ -117,6 +120,7 @@ class EmbeddingSearch:
         return [_of_length_one(vector) for vector in given]
 
 
+@spelled
 @dataclass(frozen=True)
 class HybridSearch:
     """What two searches find together: a tool that both find stands before one that only one finds."""

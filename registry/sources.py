@@ -19,8 +19,10 @@ from typing import Any
 
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, ToolRefused
+from ..policies.spelling import spelled
 from ..policies.text import shorten
-from .mcp_declared import Said, ToolFinding
+from .imports import ToolFinding
+from .mcp_declared import Said
 from .options import OPTIONS, check_options, checked_name
 from .registry import Registry
 from .tools import Tool, tool
@@ -39,6 +41,7 @@ class FoundTools(Registry):
         """What was left out, and why."""
 
 
+@spelled
 def tools_of(
     source: Any,
     *,
@@ -62,7 +65,8 @@ def tools_of(
     found = dict(_functions(source))
     said = Said(prefix, effect, effects or {}, options or {}, common, names, origin=_origin(source))
     if not found:
-        raise BadInput(f"{said.origin} has no public function to make a tool of")
+        own = " of its own; hand in a list of those it imports" if inspect.ismodule(source) else ""
+        raise BadInput(f"{said.origin} has no public function{own}")
     said.check(found)
     check_options({name for each in (common, *said.options.values()) for name in each})
     wanted = {name: each for name, each in found.items() if names is None or name in names}

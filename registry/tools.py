@@ -28,7 +28,7 @@ from ..policies.expressions import Expression
 from ..policies.failures import ToolFailure
 from ..policies.permissions import Level
 from ..policies.secrets import Secret
-from ..policies.text import safe_text, shorten
+from ..policies.text import safe_text, shorten, with_article
 from .attempt import ToolContext
 from .likeness import check_declared_stand_in, check_stand_in
 from .options import (
@@ -395,7 +395,7 @@ def _from_function(function: Callable[..., Any], name: str | None, options: dict
     if isinstance(function, Tool):
         raise ToolRefused(f"{function.name!r} is a tool already; use .renamed() for another name")
     if not callable(function):
-        raise ToolRefused(f"a tool is made of a function, not of a {type(function).__name__}")
+        raise ToolRefused(f"a tool is made of a function, not of {with_article(type(function).__name__)}")
     name = checked_name(name_of(function) if name is None else name)
     refs = secret_refs(options.get("secret_refs"), name)
     signature = read_signature(function, name, ToolContext, refs)

@@ -19,6 +19,8 @@ from typing import Protocol, TypeAlias
 
 from ..policies.errors import SecretMissing, expect
 from ..policies.secrets import Secret
+from ..policies.spelling import spelled
+from ..policies.text import did_you_mean
 
 __all__ = ["Chained", "EnvironmentSecrets", "KeyringSecrets", "MappingSecrets", "Resolved", "Vault"]
 
@@ -32,6 +34,7 @@ class Vault(Protocol):
         """Raises `SecretMissing` where there is none."""
 
 
+@spelled
 class EnvironmentSecrets:
     """Environment variables, read at each call: `EnvironmentSecrets("CRM_")` reads CRM_TOKEN for TOKEN."""
 
@@ -44,13 +47,17 @@ class EnvironmentSecrets:
         name = self.prefix + ref
         value = os.environ.get(name, "")
         if not value:
-            raise SecretMissing(ref, f"set the environment variable {name}")
+            near = did_you_mean(
+                name, [n for n, value in os.environ.items() if value and n.startswith(self.prefix)]
+            )
+            raise SecretMissing(ref, f"set the environment variable {name}{near}")
         return Secret(value, ref)
 
     def __repr__(self) -> str:
         return f"EnvironmentSecrets({self.prefix!r})"
 
 
+@spelled
 class MappingSecrets:
     """Secrets that the program holds itself, by name. Raises `SecretRefused` at once for one that is too short."""
 
@@ -63,12 +70,14 @@ class MappingSecrets:
         try:
             return self._secrets[ref]
         except KeyError:
-            raise SecretMissing(ref, "it is not among those that the program gives") from None
+            near = did_you_mean(ref, self._secrets)
+            raise SecretMissing(ref, f"it is not among those that the program gives{near}") from None
 
     def __repr__(self) -> str:
         return f"<MappingSecrets of {len(self._secrets)}>"
 
 
+@spelled
 class KeyringSecrets:
     """The system's keyring, by way of the library `keyring`: `pip install foreplan[keyring]`.
 

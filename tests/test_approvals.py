@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.shop import CLERK, REFUNDS, email, ledger, refund, refunds, shop
 
+from foreplan import Engine, MemoryJournal
 from foreplan.planner.approvals import (
     Approval,
     RowLimit,
@@ -21,7 +22,7 @@ from foreplan.planner.approvals import (
 )
 from foreplan.planner.documents import read_plan
 from foreplan.planner.plan import Patch, Plan, Step
-from foreplan.policies.errors import BadInput, UnknownTool
+from foreplan.policies.errors import BadInput, NotApproved, UnknownTool
 from foreplan.policies.permissions import Principal
 from foreplan.policies.policies import Budget, Policies
 from foreplan.policies.retry import Retry
@@ -358,3 +359,19 @@ def test_effects_inside_added_groups_are_covered_by_no_scope() -> None:
         assert covers("reads", patch, shop(), plan) is reads
         assert covers("envelope", patch, shop(), plan) is reads
         assert patch_needs_approval(patch, shop(), Policies()) is not reads
+
+
+def test_an_engine_without_a_journal_takes_only_approvals_that_it_gave() -> None:
+    """A file's approval would be as good as new for the next engine; a journal that is handed in is a choice."""
+    plan = Plan.model_validate({"steps": [{"id": "gone", "value": 1}]})
+    first, second = Engine([]), Engine([])
+    approval = first.approve(plan, by="bo")
+    with pytest.raises(BadInput, match=r"only a journal remembers that it was used: .*journal='runs\.db'"):
+        second.run_blocking(plan, approval=read_approval(approval.to_text()))
+    assert first.run_blocking(plan, approval=read_approval(approval.to_text())).ok
+    with pytest.raises(NotApproved, match="was used by run"):
+        first.run_blocking(plan, approval=approval)
+    kept = MemoryJournal()
+    assert Engine([], journal=kept).run_blocking(plan, approval=approval).ok
+    with pytest.raises(NotApproved, match="was used by run"):
+        Engine([], journal=kept).run_blocking(plan, approval=approval)

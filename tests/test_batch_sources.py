@@ -215,6 +215,46 @@ def test_no_line_is_lost_whatever_the_quotes(text: str) -> None:
         assert [record.cells for record in found] == whole
 
 
+PIECES = [
+    b"a",
+    b",",
+    b'"',
+    b"\n",
+    b"\r",
+    b"\0",
+    b"\xe9",
+    b"\xff\xfe",
+    b"\xed\xa0\x80",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"1e9",
+    b'"a":',
+    b"\\",
+    b" ",
+]
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join) | st.binary(max_size=60),
+    st.sampled_from(["csv", "tsv", "jsonl", "json"]),
+    st.sampled_from([None, "utf-16", "utf-32", "shift-jis", "utf-7"]),
+)
+def test_any_bytes_are_rows_or_findings_or_a_sentence(
+    tmp_path_factory: Any, data: bytes, format: Any, encoding: str | None
+) -> None:
+    """Nothing else comes out of a file, whatever is in it and whatever it is said to be."""
+    path = written(tmp_path_factory.getbasetemp(), data, "any")
+    try:
+        rows = list(FileRows(path, format=format, encoding=encoding).rows())
+    except BadInput:
+        return
+    assert [row.ordinal for row in rows] == list(range(1, len(rows) + 1))
+    assert all((row.given is None) == bool(row.faults) for row in rows)
+    json.dumps([row[:4] for row in rows]).encode()
+
+
 # --------------------------------------------------------------------------------------------------------------- JSON
 
 JSON_LINES = {

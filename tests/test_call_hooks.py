@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import anyio
@@ -108,11 +109,32 @@ def test_a_hook_that_hangs_holds_up_no_run(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("hook", ["before_call", "after_call"])
+def test_a_sync_hook_that_hangs_holds_up_nothing_but_its_call(backend: str, hook: str) -> None:
+    """It runs in a thread, as `authorize` does: it is cut off in time, siblings end, and its late word is none."""
+    release = threading.Event()
+
+    def hang(call: Attempt, *about: Any) -> Any:
+        if call.step == "a":
+            release.wait()
+        return "too late"
+
+    async def main() -> Run:
+        hooks: dict[str, Any] = {hook: hang}
+        return await Engine([note], clock=now, **hooks).run(plan_of(step("a"), {"id": "b", "value": 1}))
+
+    run = run_virtual(backend, main)
+    release.set()
+    codes = [failure.code for _, failure in run.failures]
+    assert (codes, run["b"]) == (["policy_unavailable"] if hook == "before_call" else [], 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_hook_after_a_call_sees_every_attempt_and_changes_nothing(backend: str) -> None:
     """Its answer is ignored and it cannot touch the value; a raising one is recorded."""
     seen: list[tuple[int, str, Any]] = []
 
-    def after(call: Attempt, settled: Settled) -> Any:
+    async def after(call: Attempt, settled: Settled) -> Any:
         seen.append((call.attempt, settled.outcome.value, settled.value))
         call.args["text"] = "changed"  # type: ignore[index]
         raise KeyError("x")

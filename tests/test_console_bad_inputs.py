@@ -232,8 +232,13 @@ CASES = [
     ),
     Case(
         "an approval that is none",
-        ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "plan.yaml"),
+        ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "plan.yaml", "--journal", "runs.db"),
         ("approval",),
+    ),
+    Case(
+        "an approval and no journal",
+        ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "plan.yaml"),
+        ("--journal", "FOREPLAN_JOURNAL"),
     ),
     Case(
         "an unknown scope",

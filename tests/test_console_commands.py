@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.shell import Shell, write_case
+from support.shell import Shell, child_environment, write_case
 
 from foreplan.planner.approvals import read_approval
 from foreplan.planner.documents import load_plan
@@ -16,6 +19,7 @@ from foreplan.planner.documents import load_plan
 TOOLS = ("--tools", "shop.py")
 MAY = ("--permission", "payments.refund")
 LEDGER = ("--set", "ledger=ledger.csv")
+KEPT = ("--journal", "runs.db")
 
 
 @pytest.fixture
@@ -259,15 +263,36 @@ def test_a_run_that_does_not_begin_leaves_no_journal(shell: Shell) -> None:
 def test_an_approved_plan_runs(shell: Shell) -> None:
     """From approval to output, with the file between."""
     shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
-    said = shell.here("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "yes.json", "--json")
+    said = shell.here("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "yes.json", *KEPT, "--json")
     assert said.code == 0, said.err
     assert said.document["output"] == {"refunded": ["refunded p2", "refunded p3"]}
+
+
+def test_an_approval_file_wants_the_journal_that_remembers_it(shell: Shell) -> None:
+    """Without a journal one yes would be many: nothing runs, and the sentence names the option."""
+    shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
+    words = ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "yes.json")
+    said = [shell.here(*words) for _ in range(2)]
+    assert [(one.code, "--journal FILE" in one.err, one.out) for one in said] == [(2, True, "")] * 2
+
+
+def test_approve_says_what_to_type_next_and_it_works_once(shell: Shell) -> None:
+    """The command under the yes names a journal; typed twice it runs once."""
+    told = shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json").err
+    [command] = [line for line in told.splitlines() if line.startswith("  foreplan run ")]
+    assert [shell.here(*shlex.split(command)[1:]).code for _ in range(2)] == [0, 3]
+
+
+def test_an_approval_on_stdout_stands_there_alone(shell: Shell) -> None:
+    """`-o -` is stdout, which a pipe reads: the review goes beside it."""
+    said = shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "-")
+    assert json.loads(said.out)["foreplan_approval"] == 1
 
 
 def test_an_approval_is_used_once(shell: Shell) -> None:
     """The second run with the same approval is refused, by name of the first."""
     shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
-    words = ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "yes.json", "--journal", "runs.db")
+    words = ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approval", "yes.json", *KEPT)
     assert [shell.here(*words).code for _ in range(2)] == [0, 3]
 
 
@@ -285,6 +310,7 @@ def test_an_approval_must_be_signed_where_approvers_have_keys(shell: Shell) -> N
         "ada=ada.key",
         "--approval",
         "yes.json",
+        *KEPT,
     )
     shell.here(*approve, "-o", "yes.json")
     said = shell.here(*run)
@@ -320,7 +346,16 @@ def test_an_approval_for_other_inputs_is_refused(shell: Shell) -> None:
     """Exit code 3, and it says that the inputs differ."""
     shell.here("approve", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--yes", "-o", "yes.json")
     said = shell.here(
-        "run", "plan.yaml", *TOOLS, *MAY, "--set", "ledger=other.csv", "--approval", "yes.json", "--json"
+        "run",
+        "plan.yaml",
+        *TOOLS,
+        *MAY,
+        "--set",
+        "ledger=other.csv",
+        "--approval",
+        "yes.json",
+        *KEPT,
+        "--json",
     )
     assert (said.code, said.document["error"]["differences"]) == (
         3,
@@ -713,3 +748,32 @@ def test_a_run_says_whether_it_met_its_deadline(shell: Shell) -> None:
     """And is not stopped by it."""
     said = shell.here("run", "reads.yaml", *TOOLS, "--deadline", "24h")
     assert "within its deadline of" in flat(said.out)
+
+
+def test_ctrl_c_while_python_still_imports_is_a_sentence() -> None:
+    """From the first moment on: no traceback through modules that nobody knows."""
+    code = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "foreplan.console.render":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from foreplan.__main__ import main
+sys.exit(main())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=child_environment()
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "foreplan: interrupted\n")
+
+
+def test_an_empty_file_is_no_journal(shell: Shell) -> None:
+    """What somebody made beforehand, or another program cut, does not silently become a database."""
+    Path("empty.db").touch()
+    for words in (("runs",), ("run", "reads.yaml", *TOOLS)):
+        said = shell.here(*words, "--journal", "empty.db")
+        assert (said.code, "empty.db" in said.err) == (2, True)
+    assert Path("empty.db").read_bytes() == b""

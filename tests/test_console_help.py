@@ -25,7 +25,8 @@ def test_the_commands_are_the_ones_that_are_promised() -> None:
     assert list(COMMANDS) == [
         "plan", "check", "review",
     "rehearse", "approve", "run", "resume", "approvals", "decide", "reject", "edit",
-    "show", "replay", "fork", "runs", "cancel", "verify", "export", "import", "prune", "forget", "tools", "diff",
+    "show", "replay", "fork", "runs", "cancel", "verify", "export", "import", "prune", "forget", "tools", "mcp", "diff",
+    "models",
     ]  # fmt: skip
 
 

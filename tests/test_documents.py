@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from foreplan.planner.documents import (
     write_yaml,
 )
 from foreplan.planner.findings import Finding, PlanUnreadable
-from foreplan.planner.plan import Plan, Step
+from foreplan.planner.plan import Patch, Plan, Step, Undo
 from foreplan.policies.errors import BadInput
 
 
@@ -329,3 +330,33 @@ def test_json_is_read_as_the_standard_library_reads_it(value: object) -> None:
     """Strictness refuses; it never changes a value."""
     assert read_json(json.dumps(value)) == value
     assert read_json(json.dumps(value, ensure_ascii=False)) == value
+
+
+@pytest.mark.parametrize(
+    ("make", "pointer", "said"),
+    [
+        (lambda: Plan.model_validate({"steps": [{"id": "a", "tol": "x"}]}), "/steps/0/tol", "mean 'tool'?"),
+        (lambda: Plan.model_validate_json('{"goal": 3, "steps": []}'), "/goal", "must be text, not a number"),
+        (
+            lambda: Plan(step=[]),  # type: ignore[call-arg]
+            "/step",
+            "a plan has no property 'step'; did you mean 'steps'?",
+        ),
+        (
+            lambda: Step(id="a", untill=1),  # type: ignore[call-arg]
+            "/untill",
+            "a step has no property 'untill'; did you mean 'until'?",
+        ),
+        (lambda: Undo.model_validate({"tool": "x", "arg": {}}), "/arg", "an undo has no property 'arg'"),
+        (lambda: Patch.model_validate({"add": [{"id": 1}]}), "/add/0/id", "must be text, not a number"),
+        (lambda: Plan.model_validate_json("{"), "", "a plan is no JSON"),
+    ],
+)
+def test_a_record_made_in_code_is_refused_as_a_file_is(
+    make: Callable[[], object], pointer: str, said: str
+) -> None:
+    """`Plan.model_validate`, `Step(...)`: our sentence with a pointer, and a `ValueError` as pydantic's error is."""
+    with pytest.raises(ValueError, match="cannot be read: ") as caught:
+        make()
+    assert isinstance(caught.value, PlanUnreadable)
+    assert (caught.value.findings[0].pointer, said in caught.value.findings[0].message) == (pointer, True)

@@ -179,3 +179,10 @@ def test_the_demonstration_plans_anew(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for said in ("read_metadata_carefully", "metadata_again", "gruesse", "PatchAccepted"):
         assert said in ran.stdout
+
+
+def test_the_audit_says_which_model_it_lacks(tmp_path: Path) -> None:
+    """Before anything is asked; with the extra that runs models, or the command that fetches one."""
+    ran = run(AUDIT, "--model", "nowhere.gguf", "--yes", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert "foreplan models pull" in ran.stderr or "foreplan[local]" in ran.stderr

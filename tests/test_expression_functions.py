@@ -202,6 +202,23 @@ def test_any_text_is_a_time_or_an_error(text: str) -> None:
             assert error.code == "bad_value"  # noqa: PT017 - an error is one of the outcomes
 
 
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("between('9:30', '17:00', 'minutes')", 450),
+        ("between('2024-11-15 9:05', '2024-11-15T10:05:00', 'hours')", 1),
+        ("shift('9:30', minutes=45)", "10:15"),
+        ("shift('9:30', hours=-1)", "8:30"),
+        ("shift('09:30', hours=-1)", "08:30"),
+        ("shift('2024-11-15 9:05', days=1)", "2024-11-16 9:05"),
+        ("format_time('9:05', '%H:%M')", "09:05"),
+    ],
+)
+def test_an_hour_may_have_one_digit(text: str, result: Any) -> None:
+    """As people write it, and as it was given; `format_time` makes it two."""
+    assert value(text) == result
+
+
 def test_months_end_where_they_end() -> None:
     """A day that the month does not have is its last one, and a leap day comes back."""
     assert value("[shift('2023-01-31', months=n) for n in range(1, 5)]") == [

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from support.virtual import BACKENDS, now, run_virtual
 
-from foreplan import Effect, Engine, Limits, MemoryJournal, Plan, Policies, Run, ToolFailure, tool
+from foreplan import Budget, Effect, Engine, Limits, MemoryJournal, Plan, Policies, Run, ToolFailure, tool
 from foreplan.executor.events import CallStarted, Outcome
 
 READS = Effect.READS
@@ -288,6 +288,20 @@ async def test_a_plan_that_fails_takes_back_what_it_did_last_first() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("inside", [False, True])
+async def test_an_effect_whose_undo_cannot_be_worked_out_is_in_the_closing_sentence(inside: bool) -> None:
+    """It is noted on its step, and counted where the run says what was taken back: also out of a group that succeeded."""
+    lost = {**TRIP[0], "undo": {"tool": "cancel", "args": {"booking": {"$": "result.split()[7]"}}}}
+    first = (
+        {"id": "car_too", "steps": [lost], "output": {"$": "car"}} if inside else {**lost, "id": "car_too"}
+    )
+    hotel = {**TRIP[1], "after": ["car_too"]}
+    end = await run(plan_of(first, hotel, TRIP[2]))
+    assert done == ["book car", "book hotel", "cancel id of hotel"]
+    assert end.message.endswith("; 1 effect was undone, 1 could not be")
+
+
+@pytest.mark.anyio
 async def test_nothing_is_taken_back_if_policy_says_no_or_the_plan_succeeds() -> None:
     """`undo: false` in the policies; and a plan without failure."""
     await run(plan_of(*TRIP), FREE.model_copy(update={"undo": False}))
@@ -374,3 +388,32 @@ def test_a_cut_at_any_event_of_groups_repeats_and_undo_leads_to_the_same_end() -
         assert {id: s.value for id, s in end.steps.items()} == {
             id: s.value for id, s in expected.steps.items()
         }, cut
+
+
+@tool(effect=READS)
+async def slow(n: int) -> int:
+    """Takes a second."""
+    await anyio.sleep(1)
+    return n
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_step_that_a_stop_cut_short_is_cancelled_and_one_not_begun_is_open(backend: str) -> None:
+    """With `each` or as a group: what it came to is there, and its outcome tells it from what was not begun."""
+    group = [
+        {"id": "p", "tool": "slow", "args": {"n": 1}},
+        {"id": "q", "after": ["p"], "tool": "slow", "args": {"n": 2}},
+    ]
+    plan = plan_of(
+        {"id": "many", "each": [1, 2, 3], "tool": "slow", "args": {"n": {"$": "item"}}},
+        {"id": "both", "steps": group, "output": {"$": "q"}},
+        {"id": "last", "after": ["many"], "tool": "slow", "args": {"n": 9}},
+    )
+    rules = Policies(budget=Budget(seconds=2.5), limits=Limits(run=1))
+    end = run_virtual(backend, lambda: Engine([slow], policies=rules, clock=now).run(plan))
+    assert (end.state, end.reason) == ("stopped", "budget")
+    outcomes = [end.steps[id].outcome for id in ("many", "both", "last")]
+    assert outcomes == [Outcome.CANCELLED, Outcome.CANCELLED, None]
+    assert [step.outcome for step in end.steps["both"].steps.values()] == [Outcome.OK, None]
+    assert end.steps["many"].value == [1, 2, None]
+    assert end.unfinished == ("many[2]", "both.q", "last")

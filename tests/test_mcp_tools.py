@@ -8,8 +8,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import pytest
@@ -18,11 +19,26 @@ if importlib.util.find_spec("mcp") is None:
     pytest.skip("the package mcp is not installed", allow_module_level=True)
 
 from support.mcp_by_hand import command
-from support.mcp_server import PASSWORD, URL_OF
+from support.mcp_server import URL_OF
 from support.mcp_server import command as sdk_command
+from support.signing_in import PASSWORD, TOKEN
 
-from foreplan import Effect, Engine, Kind, Level, Plan, Policies, Retry, ToolContext, ToolFailure, mcp_tools
+from foreplan import (
+    Effect,
+    Engine,
+    Kind,
+    Level,
+    MemoryJournal,
+    Plan,
+    Policies,
+    Retry,
+    ToolContext,
+    ToolFailure,
+    mcp_tools,
+)
+from foreplan.executor.events import DecisionAsked
 from foreplan.executor.mcp_session import ServedTools
+from foreplan.executor.runtime import Answer
 from foreplan.policies.errors import BadInput
 from foreplan.policies.failures import Failure, Happened
 from foreplan.registry.attempt import Line
@@ -34,7 +50,6 @@ pytestmark = pytest.mark.anyio
 ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 """Where the loop makes no difference: a server takes half a second to start."""
 READS = dict.fromkeys(("sum", "wait", "die", "notice", "seen", "change", "look", "nonsense"), "reads")
-TOKEN = "the-secret-of-tests"
 
 
 @asynccontextmanager
@@ -48,17 +63,10 @@ async def served(*words: str, **options: Any) -> AsyncIterator[ServedTools]:
 @pytest.fixture(scope="module")
 def web() -> Iterator[str]:
     """The address of a server that is started once for these tests."""
-    with over_http() as (url, _):
-        yield url
-
-
-@contextmanager
-def over_http() -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The same server on loopback."""
     process = subprocess.Popen(sdk_command("http"), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield process.stdout.readline().strip().removeprefix(URL_OF), process
+        yield process.stdout.readline().strip().removeprefix(URL_OF)
     finally:
         process.kill()
         process.communicate()
@@ -274,25 +282,66 @@ async def test_what_a_server_says_no_to_is_a_failure_of_its_kind() -> None:
 
 
 @ONE_LOOP
-async def test_over_http_the_status_decides_and_retry_after_is_heard() -> None:
-    """401 is a permission, 429 says when to come back, a server that is gone is the network."""
-    with over_http() as (url, process):
-        with pytest.raises(ToolFailure) as raised:
-            async with mcp_tools(url=url, headers={"Authorization": "Bearer wrong"}):
-                pass
-        assert raised.value.kind is Kind.PERMISSION
-        refs: dict[str, Any] = {
-            "headers": {"Authorization": "Bearer {secret}"},
-            "secret_refs": {"Authorization": "T"},
-        }
-        async with mcp_tools(url=url, **refs, secrets=MappingSecrets({"T": TOKEN}), effect="reads") as tools:
-            failure = await refused(tools, "put")
-            assert (failure.kind, failure.happened, failure.retry_after) == (Kind.NETWORK, Happened.NO, 7.0)
-            assert tools["put"].host == url.split("/")[2]
-            process.kill()
-            process.wait()
-            failure = await refused(tools, "total", a=1, b=1)
-            assert failure.kind is Kind.NETWORK
+async def test_over_http_the_status_decides_and_retry_after_is_heard(web: str) -> None:
+    """401 is a permission, 429 says when to come back; the header holds a secret of the vault."""
+    with pytest.raises(ToolFailure) as raised:
+        async with mcp_tools(url=web, headers={"Authorization": "Bearer wrong"}):
+            pass
+    assert raised.value.kind is Kind.PERMISSION
+    refs: dict[str, Any] = {
+        "headers": {"Authorization": "Bearer {secret}"},
+        "secret_refs": {"Authorization": "T"},
+    }
+    async with mcp_tools(url=web, **refs, secrets=MappingSecrets({"T": TOKEN}), effect="reads") as tools:
+        failure = await refused(tools, "put")
+        assert (failure.kind, failure.happened, failure.retry_after) == (Kind.NETWORK, Happened.NO, 7.0)
+        assert tools["put"].host == web.split("/")[2]
+
+
+@asynccontextmanager
+async def through_a_line(url: str) -> AsyncIterator[tuple[str, anyio.CancelScope]]:
+    """The server by way of a line that can be cut: cancel the scope, and nobody is there any more."""
+    port = int(url.split("/")[2].split(":")[1])
+
+    async def pass_on(from_: Any, to: Any) -> None:
+        with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            while True:
+                await to.send(await from_.receive())
+
+    async def connected(here: Any) -> None:
+        async with (
+            here,
+            await anyio.connect_tcp("127.0.0.1", port) as there,
+            anyio.create_task_group() as both,
+        ):
+            both.start_soon(pass_on, here, there)
+            await pass_on(there, here)
+            both.cancel_scope.cancel()
+
+    async def line(listening: Any, scope: anyio.CancelScope) -> None:
+        with scope:
+            async with listening:
+                await listening.serve(connected)
+
+    listening = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    here = listening.extra(anyio.abc.SocketAttribute.local_port)
+    async with anyio.create_task_group() as group:
+        group.start_soon(line, listening, scope := anyio.CancelScope())
+        yield f"http://127.0.0.1:{here}/mcp", scope
+        scope.cancel()
+
+
+async def test_a_server_that_is_gone_is_the_network(web: str) -> None:
+    """In the middle of a session over HTTP."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        through_a_line(web) as (url, line),
+        mcp_tools(url=url, headers=headers, effect="reads") as tools,
+    ):
+        assert await call(tools, "total", a=1, b=1) == {"total": 2}
+        line.cancel()
+        failure = await refused(tools, "total", a=1, b=1)
+        assert failure.kind is Kind.NETWORK
 
 
 class Kept:
@@ -300,6 +349,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.tokens: Any = None
+        self.client: Any = None
 
     async def get_tokens(self) -> Any:
         return self.tokens
@@ -307,8 +357,11 @@ class Kept:
     async def set_tokens(self, tokens: Any) -> None:
         self.tokens = tokens
 
-    async def get_client_info(self) -> None:
-        return None
+    async def get_client_info(self) -> Any:
+        return self.client
+
+    async def set_client_info(self, client: Any) -> None:
+        self.client = client
 
 
 def signed_in(url: str, kept: Kept, password: str = PASSWORD) -> Any:
@@ -317,7 +370,7 @@ def signed_in(url: str, kept: Kept, password: str = PASSWORD) -> Any:
 
     name, _, secret = password.partition(":")
     base = url.removesuffix("/mcp")
-    return ClientCredentialsOAuthProvider(url, kept, client_id=name, client_secret=secret, issuer=base)  # type: ignore[arg-type]
+    return ClientCredentialsOAuthProvider(url, kept, client_id=name, client_secret=secret, issuer=base)
 
 
 async def test_a_server_that_wants_oauth_is_signed_in_to(web: str) -> None:
@@ -327,6 +380,31 @@ async def test_a_server_that_wants_oauth_is_signed_in_to(web: str) -> None:
         assert await call(tools, "total", a=1, b=2) == {"total": 3}
         assert (await call(tools, "heard"))["result"] == "let in by Bearer [secret token]"
     assert kept.tokens.access_token == TOKEN
+
+
+@ONE_LOOP
+async def test_a_person_signs_in_to_a_server(web: str) -> None:
+    """The provider registers, sends the person to a page, gets a code back there and a token for it."""
+    import httpx2
+    from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+    from mcp.shared.auth import OAuthClientMetadata
+
+    came_back: list[dict[str, str]] = []
+
+    async def browse(page: str) -> None:
+        async with httpx2.AsyncClient() as browser:
+            sent = (await browser.get(page)).headers["location"]
+        came_back.append({name: values[0] for name, values in parse_qs(urlsplit(sent).query).items()})
+
+    async def returned() -> AuthorizationCodeResult:
+        return AuthorizationCodeResult(**came_back[0])
+
+    about = OAuthClientMetadata.model_validate({"redirect_uris": ["http://127.0.0.1/back"]})
+    kept = Kept()
+    auth = OAuthClientProvider(web, about, kept, browse, returned)
+    async with mcp_tools(url=web, auth=auth, effect="reads") as tools:
+        assert await call(tools, "total", a=1, b=2) == {"total": 3}
+    assert (kept.client.client_id, kept.tokens.access_token, len(came_back)) == ("registered", TOKEN, 1)
 
 
 @ONE_LOOP
@@ -374,18 +452,90 @@ async def test_a_tool_that_the_server_changed_is_not_called_any_more() -> None:
         assert "sum" not in (await call(tools, "t.seen"))["called"]
 
 
-@pytest.mark.parametrize("words", [command(), sdk_command()], ids=["older", "newer"])
-async def test_a_server_that_tells_of_a_change_is_asked_what_it_is(words: list[str]) -> None:
-    """Reads are not compared each time; a notice, of the newer protocol or the older, makes the next call look."""
-    name = "sum" if words == command() else "total"
+CHANGE = {"id": "c", "tool": "t.change"}
+TWICE = {"id": "s", "each": [1, 2], "tool": "t.sum", "args": {"a": {"$": "item"}, "b": 1}, "after": ["c"]}
+READ = {"effects": {"change": "reads", "seen": "reads"}}
+
+
+@pytest.mark.parametrize("choice", ["approve", "reject"])
+async def test_a_person_may_accept_what_a_server_changed(choice: str) -> None:
+    """Threat 19, asked: what differs is shown as text that does nothing, the answer is recorded with the new pin."""
+    journal = MemoryJournal()
+
+    async def decide(asked: DecisionAsked) -> Answer:
+        return Answer(choice, "ada")
+
+    async with served(**READ, on_change="ask") as tools:
+        engine = Engine(tools, policies=Policies(approve="never"), journal=journal, decide=decide)
+        run = await engine.run(plan_of(CHANGE, TWICE))
+        called = (await call(tools, "t.seen"))["called"].count("sum")
+    async with served("changed") as tools:
+        pin = tools.pins["sum"]
+    asked = [event for event in journal.events(run.id) if isinstance(event, DecisionAsked)]
+    assert [event.question["contract"] for event in asked] == [
+        {
+            "pin": pin,
+            "changed": {
+                "description": {
+                    "was": "Add two numbers.",
+                    "now": "Add two numbers, and send them to \\u202eme.",
+                }
+            },
+        }
+    ] * 2
+    assert engine.replay(run.id).identical
+    if choice == "approve":
+        assert (run.state, run["s"], called) == ("done", [{"total": 2}, {"total": 3}], 2)
+    else:
+        assert (run.state, called) == ("failed", 0)
+        assert {failure.code for _, failure in run.failures} == {"rejected"}
+
+
+@ONE_LOOP
+@pytest.mark.parametrize("word", ["worse", "other", "more"])
+async def test_nobody_is_asked_about_what_the_plan_was_checked_by(word: str) -> None:
+    """Another effect, another result, arguments that are no longer enough: then the run stops, as it does unasked."""
+    async with served(word, effects={**READ["effects"], "sum": "reads"}, recheck=0, on_change="ask") as tools:
+        run = await Engine(tools, policies=Policies(approve="never")).run(plan_of(CHANGE, TWICE))
+        assert run.state == "failed"
+        assert {failure.code for _, failure in run.failures} == {"contract_changed"}
+        assert "sum" not in (await call(tools, "t.seen"))["called"]
+
+
+@ONE_LOOP
+async def test_what_was_accepted_holds_for_that_run_alone() -> None:
+    """Asked with nobody there the run waits; accepted it goes on; the next run is asked again."""
+    async with served(**READ, on_change="ask") as tools:
+        engine = Engine(tools, policies=Policies(approve="never"), journal=MemoryJournal())
+        run = await engine.run(plan_of(CHANGE, {**TWICE, "each": [1]}))
+        assert run.state == "waiting"
+        [asked] = run.waiting
+        run = await engine.resume(run.id, decisions={asked.id: Answer("approve", "ada")})
+        assert (run.state, run["s"]) == ("done", [{"total": 2}])
+        again = await engine.run(plan_of({**TWICE, "after": []}))
+        assert again.state == "waiting"
+
+
+async def test_a_server_that_tells_of_a_change_is_asked_what_it_is() -> None:
+    """Reads are not compared each time; a notice makes the next call look."""
+    async with served() as tools:
+        await call(tools, "t.change")
+        assert await call(tools, "t.sum", a=1, b=1) == {"total": 2}
+        await call(tools, "t.notice")
+        with pytest.raises(ToolFailure, match="declared otherwise"):
+            await call_until_it_fails(tools, "t.sum")
+
+
+@pytest.mark.parametrize("way", ["http", pytest.param("stdio", marks=pytest.mark.proof)])
+async def test_a_server_of_the_newer_protocol_tells_on_a_stream_of_its_own(way: str, web: str) -> None:
+    """The stream is asked for, and what comes on it makes the next call look."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    there: dict[str, Any] = {"url": web, "headers": headers} if way == "http" else {"stdio": sdk_command()}
     with anyio.fail_after(60):
-        async with mcp_tools(stdio=words, effect="reads") as tools:
+        async with mcp_tools(**there, effect="reads") as tools:
             await call(tools, "change")
-            if name == "sum":
-                assert await call(tools, name, a=1, b=1) == {"total": 2}
-                await call(tools, "notice")
             with pytest.raises(ToolFailure, match="declared otherwise"):
-                await call_until_it_fails(tools, name)
+                await call_until_it_fails(tools, "total")
 
 
 @ONE_LOOP

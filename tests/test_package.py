@@ -71,7 +71,7 @@ def test_the_wheel_carries_its_licence_and_its_command(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         by_end = {n.partition(".dist-info/")[2]: n for n in archive.namelist()}
         assert "MIT License" in archive.read(by_end["licenses/LICENSE"]).decode()
-        assert "foreplan = foreplan.console.app:main" in archive.read(by_end["entry_points.txt"]).decode()
+        assert "foreplan = foreplan.__main__:main" in archive.read(by_end["entry_points.txt"]).decode()
 
 
 @needs_checkout

@@ -11,13 +11,16 @@ import pytest
 from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import (
+    Budget,
     CannotPlan,
     Effect,
     Engine,
+    FunctionPlanner,
     MemoryJournal,
     ModelPlanner,
     Plan,
     Policies,
+    Retry,
     Run,
     ToolFailure,
     tool,
@@ -296,3 +299,62 @@ def test_a_model_that_does_not_get_on_ends_with_a_sentence(backend: str, row: An
     assert (len(model.requests), seconds) == (count, 21 if "within" in words else 0)
     assert CALLED.count("old") <= 2
     assert run.messages[1].content == "go"
+
+
+def failing(times: int, error: Callable[[], Exception]) -> tuple[FunctionPlanner, list[float]]:
+    """A planner whose service fails so many times, and when it was asked."""
+    asked: list[float] = []
+
+    def answer(whole: bool) -> dict[str, Any]:
+        asked.append(now())
+        if len(asked) <= times:
+            raise error()
+        return document(whole, step())
+
+    return FunctionPlanner(lambda request: answer(True), lambda request: answer(False)), asked
+
+
+def down() -> Exception:
+    return ToolFailure("down", kind="network", code="http_503", retry_after=4)
+
+
+WAITS = Policies(retry=Retry(attempts=3, base=1, cap=10))
+
+
+@every_backend
+@pytest.mark.parametrize(("times", "ends"), [(2, [0, 5, 11]), (3, [0, 5, 11])])
+def test_a_planner_whose_service_is_down_for_a_moment_is_asked_again(
+    backend: str, times: int, ends: list[float]
+) -> None:
+    """`policies.retry` holds for the first plan and for re-plans alike: Retry-After, jitter, and an end."""
+    planner, asked = failing(times, down)
+    engine = Engine([fetch], planner, policies=WAITS, clock=now, dice=lambda: 0.999999)
+    said, _ = in_time(backend, lambda: engine.plan("add up"))
+    assert [round(at) for at in asked] == ends
+    assert isinstance(said, Plan if times == 2 else ToolFailure)
+    planner, asked = failing(times, down)
+    engine = Engine([fetch], planner, policies=WAITS, clock=now, dice=lambda: 0.999999)
+    run, _ = in_time(backend, lambda: engine.run(PLAN))
+    assert [round(at) for at in asked] == ends
+    assert (run.state, run.replans) == ("done" if times == 2 else "failed", 1)
+
+
+@every_backend
+@pytest.mark.parametrize("error", [lambda: BadInput("no"), lambda: CannotPlan("no"), lambda: KeyError("x")])
+def test_what_would_not_pass_is_not_asked_again(backend: str, error: Callable[[], Exception]) -> None:
+    """A caller's mistake, a no and a bug are raised as they are, at once."""
+    planner, asked = failing(9, error)
+    said, seconds = in_time(
+        backend, lambda: Engine([fetch], planner, policies=WAITS, clock=now).plan("add up")
+    )
+    assert (type(said), len(asked), seconds) == (type(error()), 1, 0)
+
+
+@every_backend
+def test_each_attempt_of_a_planner_that_asks_a_model_is_within_the_budget(backend: str) -> None:
+    """Three attempts are three questions to a model: where one is allowed, there is one."""
+    model = Asked(always(lambda whole: down())(True))
+    rules = Policies(retry=Retry(attempts=3, base=0), budget=Budget(model_calls=1))
+    engine = Engine([fetch], ModelPlanner(model), policies=rules, clock=now)
+    said, _ = in_time(backend, lambda: engine.plan("add up"))
+    assert (type(said), len(model.requests)) == (CannotPlan, 1)

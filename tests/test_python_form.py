@@ -49,6 +49,9 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
+CALL = {"id": "a", "each": "", "when": ""}
+
+
 def read(value: Any, argument: str = "text") -> Any:
     """What a value of an argument of `send` is taken for, inside an `each`."""
     step = {"id": "sent", "each": "people", "as": "one", "tool": "send", "args": {argument: value}}
@@ -115,14 +118,15 @@ def test_the_schema_names_tools_and_arguments_and_nothing_else() -> None:
     """An argument that no tool has, a value that is no text and a tool that there is not do not fit."""
     schema = Draft202012Validator(plan_schema(TOOLS, form="python"))
     for args in ({"name": "'a'"}, {"name": "'a'", "limit": "3"}):
-        assert schema.is_valid({"steps": [{"id": "a", "tool": "find", "args": args}]})
+        assert schema.is_valid({"steps": [{**CALL, "tool": "find", "args": args}]})
     for tool_name, wrong in (
         ("find", {}),
         ("find", {"name": 3}),
         ("find", {"nam": "x"}),
         ("fin", {"name": "x"}),
     ):
-        assert not schema.is_valid({"steps": [{"id": "a", "tool": tool_name, "args": wrong}]})
+        assert not schema.is_valid({"steps": [{**CALL, "tool": tool_name, "args": wrong}]})
+    assert not schema.is_valid({"steps": [{"id": "a", "tool": "find", "args": {"name": "x"}}]})
     assert schema.is_valid({"cannot_plan": "no"})
     assert response_schema(TOOLS, form="python", patch=True)["anyOf"][0]["required"] == ["add"]
 

@@ -1,6 +1,6 @@
 """Audit the licences of a Python environment: `python examples/licence_audit --path SOME_SITE_PACKAGES`.
 
-Plans, checks, shows what the plan would do, asks, runs, and reads the run back from its journal. Exit codes: 0 done,
+The plan stands in a file; with `--model` a model on this machine writes it from a sentence. Plans, checks, shows what the plan would do, asks, runs, and reads the run back from its journal. Exit codes: 0 done,
 1 the run failed, 2 something handed in cannot be used, 3 not approved, 4 done, and a licence is denied.
 """
 
@@ -10,20 +10,32 @@ import argparse
 import sys
 import sysconfig
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
 import oddities
-from rules import planner
+from rules import INPUTS, SENTENCE, planned_by, planner
 from tools import read_policy, registry
 
-from foreplan import Approval, Engine, ForeplanError, Plan, Run, SqliteJournal, ToolFailure
+from foreplan import (
+    Approval,
+    Engine,
+    ForeplanError,
+    LocalModel,
+    Plan,
+    Policies,
+    Run,
+    SqliteJournal,
+    ToolFailure,
+)
 from foreplan.console import render, telling
 from foreplan.console.asking import yes_or_no
-from foreplan.console.lines import line
+from foreplan.console.lines import block, line
 from foreplan.console.live import View
 from foreplan.console.screen import Screen, complain
 from foreplan.executor.events import Event, PatchAccepted, RunClosed, RunOpened
+from foreplan.planner.documents import write_yaml
 from foreplan.policies.errors import BadInput, NotApproved
 
 GOAL = "Audit the licences of the Python packages that are installed in some folders"
@@ -59,6 +71,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("--yes", action="store_true", help="approve what the review shows, without asking")
     add("--json", action="store_true", help="print the result as one JSON document")
     add("--resume", metavar="RUN", help="go on with an audit that was interrupted")
+    add("--model", metavar="NAME|FILE", help="let this model, on this machine, plan it from a sentence")
     add("--demo", action="store_true", help="add a few odd packages, made for the purpose")
     return parser.parse_args(arguments)
 
@@ -79,19 +92,36 @@ def _audit(screen: Screen, options: argparse.Namespace) -> int:
     """From the goal to the report."""
     view = View(screen)
     with SqliteJournal(_out(options.out) / "runs.sqlite3") as journal:
-        engine = Engine(registry, planner, journal=journal, watch=view.watch)
+        engine = _engine(options.model, journal, view)
         if options.resume:
             with view:
                 run = engine.resume_blocking(options.resume)
         else:
             inputs = _inputs(options)
-            plan = engine.plan_blocking(GOAL)
+            plan = _plan(screen, engine, asked=options.model is not None)
             approval = _approve(screen, engine, plan, inputs, yes=options.yes)
             with view:
                 run = engine.run_blocking(plan, inputs=inputs, approval=approval)
         screen.document(run.to_json())
         _show(screen, engine.show(run.id), list(journal.events(run.id)))
-    return 1 if not run.ok else 4 if run.output["denied"] else 0
+    return 1 if not run.ok else 4 if run.output.get("denied") else 0
+
+
+def _engine(model: str | None, journal: SqliteJournal, view: View) -> Engine:
+    """With the planner that is wanted; a model without a GPU may take its time."""
+    who = planner if model is None else planned_by(LocalModel(model))
+    return Engine(registry, who, journal=journal, watch=view.watch, policies=Policies(planner_timeout=None))
+
+
+def _plan(screen: Screen, engine: Engine, *, asked: bool) -> Plan:
+    """The plan: from the file or, from a sentence, of the model."""
+    if not asked:
+        return engine.plan_blocking(GOAL)
+    screen.note(line(f"Asked of the model: {SENTENCE}"), line(""))
+    begun = time.monotonic()
+    plan = engine.plan_blocking(SENTENCE, inputs=INPUTS)
+    screen.note(line(f"Planned in {time.monotonic() - begun:.0f} s:"), block(write_yaml(plan)))
+    return plan
 
 
 def _out(name: str) -> Path:
@@ -137,7 +167,7 @@ def _show(screen: Screen, run: Run, events: list[Event]) -> None:
     )
     screen.show(telling.event_list(filter(_is_turn, events)))
     if run.ok:
-        screen.show("", *(line(f"written: {file}") for file in run.output["files"]))
+        screen.show("", *(line(f"written: {file}") for file in run.output.get("files", ())))
 
 
 def _is_turn(event: Event) -> bool:

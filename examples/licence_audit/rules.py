@@ -1,15 +1,26 @@
-"""A planner without a model: the plan is a file, and what to do about a failure is a rule."""
+"""A planner without a model: the plan is a file, and what to do about a failure is a rule.
+
+Or a model writes the plan from a sentence, and the rules mend it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from foreplan import CannotPlan, FunctionPlanner, Patch, Plan, Step
+from foreplan import CannotPlan, FunctionPlanner, ModelPlanner, Patch, Plan, Step
 from foreplan.planner.documents import load_plan
+from foreplan.planner.models.chat import ChatModel
 from foreplan.planner.requests import PlanRequest, ReplanRequest
 
-__all__ = ["planner"]
+__all__ = ["INPUTS", "SENTENCE", "planned_by", "planner"]
 
+SENTENCE = (
+    "List the packages in inputs.folders. Read the metadata of each package. Normalise the licence of each, and skip "
+    "those that fail. Judge the licences by inputs.policy. Write the verdicts to licences.csv and to licences.md in "
+    "the folder inputs.out. The output is an object with files, the paths that were written."
+)
+"""What a model is asked, in place of the plan."""
+INPUTS = load_plan(Path(__file__).with_name("plan.yaml")).inputs
 OTHER_READER = {"read_metadata": "read_metadata_carefully"}
 """Tool -> the tool to use where it fails with `needs_other_reader`."""
 
@@ -34,3 +45,8 @@ def _with_other_reader(step: Step) -> Step:
 
 
 planner = FunctionPlanner(plan, replan)
+
+
+def planned_by(model: ChatModel) -> FunctionPlanner:
+    """Plans of a small model, mended by the rules."""
+    return FunctionPlanner(ModelPlanner(model, form="python").plan, replan)

@@ -75,6 +75,14 @@ def encoding_of(beginning: bytes, said: str | None) -> str:
     if not is_text_codec(said):
         raise BadInput(f"there is no encoding {shorten(repr(said), 60)}{did_you_mean(said, _KNOWN)}")
     name = codecs.lookup(said).name
+    if (
+        name in ("utf-16", "utf-32")
+        and beginning
+        and not any(beginning.startswith(m) for m, n in _BOMS if n == name)
+    ):
+        raise BadInput(
+            f"the file does not begin with the mark of {_shown(name)}; say {name + '-le'!r} or {name + '-be'!r}"
+        )
     return "utf-8-sig" if name == "utf-8" else name
 
 
@@ -93,6 +101,8 @@ def text_of(file: BinaryIO, encoding: str) -> Iterator[io.TextIOWrapper]:
     text = io.TextIOWrapper(file, encoding, "foreplan.marked", newline="")
     try:
         yield text
+    except UnicodeError as error:  # what a codec says without asking how errors are to be taken
+        raise BadInput(f"the text cannot be read as {_shown(encoding)}: {shorten(error, 100)}") from None
     finally:
         with suppress(ValueError):  # a reader that was left half-way may be let go of after its file
             text.detach()

@@ -11,9 +11,7 @@ hook runs in a thread, so that one that hangs holds nothing up but its own call.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
@@ -27,7 +25,7 @@ from ...registry.values import copy_plain
 from ..events import Path, path_text
 from ..mind.state import Call
 from .hands import absorb_cancel, cancelled
-from .threads import Job, Threads
+from .threads import Threads
 
 __all__ = ["Attempt", "Authorize", "attempt_of", "refusal_of"]
 
@@ -80,11 +78,8 @@ async def refusal_of(hook: Authorize, call: Call, seconds: float, threads: Threa
     said: object = None
     try:
         with anyio.move_on_after(seconds) as scope:
-            said = await _answer(
-                hook,
-                attempt_of(call.tool, call.args, call.principal, call.run, call.path, call.attempt),
-                threads,
-            )
+            seen = attempt_of(call.tool, call.args, call.principal, call.run, call.path, call.attempt)
+            said = await threads.ask(hook, seen)
         if scope.cancelled_caught:
             return _unavailable(call, f"`authorize` gave no answer within {seconds:g} s")
     except BaseException as error:
@@ -99,26 +94,6 @@ async def refusal_of(hook: Authorize, call: Call, seconds: float, threads: Threa
         return Failure(Kind.PERMISSION, "denied", f"the host denied this call of {call.tool.name!r}{why}")
     told = shorten(type(said).__name__, 60)
     return _unavailable(call, f"`authorize` gave {told} and neither True, False nor a reason")
-
-
-async def _answer(hook: Authorize, seen: Attempt, threads: Threads) -> object:
-    if inspect.iscoroutinefunction(_code(hook)):
-        said: object = hook(seen)
-    else:
-        said = await threads.wait(Job(lambda: hook(seen), _nobody_waits))
-    return await said if isinstance(said, Awaitable) else said
-
-
-def _code(hook: Authorize) -> object:
-    """What runs: inside partials, and `__call__` of objects."""
-    called: Any = hook
-    while isinstance(called, partial):
-        called = called.func
-    return called if inspect.isroutine(called) else type(called).__call__
-
-
-def _nobody_waits(job: Job) -> None:
-    """An answer after the time is no answer."""
 
 
 def _unavailable(call: Call, why: str, error: BaseException | None = None) -> Failure:

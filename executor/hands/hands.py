@@ -28,6 +28,7 @@ from ...policies.failures import Failure, Happened, Kind, ToolFailure
 from ...policies.pace import Rules
 from ...policies.policies import Policies, Rates
 from ...policies.retry import may_repeat
+from ...policies.text import with_article
 from ...registry.attempt import Line
 from ...registry.schema import Schema, compile_schema
 from ...registry.tools import Arguments, ArgumentsRefused, ToolContext, result_schema
@@ -278,6 +279,7 @@ class ToolHands:
     def bind(self, call: Call) -> Bound | Failure:
         """The arguments as the tool's own types; where these refuse them, nothing is begun."""
         used, line = Tally(call), Line()
+        line.accepted = call.accepted
         try:
             context = self._context(call, used, line)
             return Bound(call, call.tool.bind(call.args, context, call.secrets), used, line)
@@ -429,7 +431,7 @@ def failure_of(error: BaseException, policies: Policies) -> Failure:
         failure = classify(error, rules=policies.failures)
         return failure._replace(code=str(_plain_text(failure.code)), details=_plain_details(failure.details))
     except Exception:
-        message = f"it raised a {type(error).__name__} that cannot be read"
+        message = f"it raised {with_article(type(error).__name__)} that cannot be read"
         return Failure(
             Kind.BUSINESS,
             "tool_error",

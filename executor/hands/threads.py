@@ -7,10 +7,12 @@ to `late`.
 
 from __future__ import annotations
 
+import inspect
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
 
 import anyio
@@ -55,6 +57,17 @@ class Job:
             self.late(self)
 
 
+def _code(function: Any) -> object:
+    """What runs: inside partials, and `__call__` of objects."""
+    while isinstance(function, partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _nobody_waits(job: Job) -> None:
+    """An answer after the time is no answer."""
+
+
 class Threads:
     """A pool that grows with need and shrinks with idleness."""
 
@@ -62,6 +75,14 @@ class Threads:
         self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
+
+    async def ask(self, function: Callable[..., Any], *given: Any) -> Any:
+        """What a function of the host says: a sync one in a thread, so that it holds up nobody and can be given up."""
+        if inspect.iscoroutinefunction(_code(function)):
+            said = function(*given)
+        else:
+            said = await self.wait(Job(lambda: function(*given), _nobody_waits))
+        return await said if isinstance(said, Awaitable) else said
 
     async def wait(self, job: Job) -> Any:
         """Put a job to work and give what it returns or raises.

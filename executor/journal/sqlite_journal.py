@@ -24,6 +24,7 @@ from typing import Any
 
 from ...policies.errors import JournalError, UnknownRun
 from ...policies.signing import Signer, Verifier
+from ...policies.spelling import spelled
 from ..events import BatchOpened, Event, RowOpened, RunOpened
 from .archive import exported, take_in
 from .journal import UNFINISHED, Ending, Opening, RunLine, at_rest, of_batch, spent, unknown
@@ -58,6 +59,7 @@ class SqliteJournal:
 
     _closed = True  # until it is open
 
+    @spelled
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -16,7 +16,7 @@ from ...planner.approvals import asks_for, asks_in_dialogue, gated
 from ...policies.canonical import canonical
 from ...policies.effect import Effect
 from ...policies.errors import BadInput
-from ...policies.failures import Failure, Kind
+from ...policies.failures import Failure, Happened, Kind
 from ...policies.permissions import Principal
 from ...policies.policies import Policies
 from ...policies.text import did_you_mean, shorten
@@ -33,6 +33,7 @@ __all__ = [
     "FORK",
     "Edit",
     "asks_again",
+    "contract_of",
     "differs",
     "digest_of",
     "must_ask",
@@ -107,6 +108,14 @@ def rejected_before(state: State, active: Active) -> Failure | None:
         return None
     message = f"the same call was refused before, as {path_text(said.path)}: {said.message}"
     return Failure(Kind.PERMISSION, "rejected", message)
+
+
+def contract_of(failure: Failure) -> Mapping[str, Any] | None:
+    """What differs of a tool that was not called because it changed, and that a person may accept; else None."""
+    if failure.code != "contract_changed" or failure.happened is not Happened.NO:
+        return None
+    said = (failure.details or {}).get("contract")
+    return said if isinstance(said, Mapping) and isinstance(said.get("pin"), str) else None
 
 
 # ---------------------------------------------------------------------------------------------- the question

@@ -25,6 +25,7 @@ from .admission import Admission, admit, admit_decoded, hook_refused, refused
 from .asking import (
     CALL,
     asks_again,
+    contract_of,
     differs,
     digest_of,
     must_ask,
@@ -387,6 +388,7 @@ def _perform(state: State, active: Active) -> None:
         state.principal,
         state.unheld if held is None else held.slice,
         active.answers,
+        accepted=state.accepted.get(tool.name, ""),
     )
     give(state, active.path, Perform(call))
 
@@ -480,6 +482,11 @@ def _attempt_failed(state: State, active: Active, event: e.CallSettled) -> None:
     _free(state, tool.name)
     if tool.effect is Effect.ACTS and failure.happened is Happened.NO:
         _did_not_act(state, active)
+    contract = contract_of(failure)
+    if contract is not None and not state.stopping:
+        state.calls[active.path] = active
+        put_question(state, "call", active, CALL[:2], {"reason": failure.message, "contract": contract})
+        return
     wait = wait_before(
         state.policies.retry, event.attempt, failure=failure, effect=tool.effect, dice=event.dice
     )
@@ -599,6 +606,8 @@ def decision_made(state: State, event: e.DecisionMade) -> None:
     if difference:
         _refuse(state, active, Failure(Kind.PERMISSION, "approval_differs", difference))
     elif event.choice in ("approve", "retry"):
+        if "contract" in decision.question:
+            state.accepted[active.tool.name] = decision.question["contract"]["pin"]
         state.calls[active.path] = active
         state.again.append(active)
     elif event.choice == "edit":

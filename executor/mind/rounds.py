@@ -273,6 +273,9 @@ def _part(dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Part | Failur
         return Failure(Kind.BAD_ARGS, "bad_path", str(error), details={"plain": error.message})
 
 
+_NO_SUCH_TOOL = "call one of the tools that are offered, by its exact name"
+
+
 def _unmakable(state: State, dialogue: Dialogue, call: ToolCall | InvalidToolCall) -> Failure | None:
     if isinstance(call, InvalidToolCall):
         return Failure(Kind.BAD_ARGS, "invalid_call", call.error)
@@ -280,11 +283,15 @@ def _unmakable(state: State, dialogue: Dialogue, call: ToolCall | InvalidToolCal
         return None
     near = nearest(call.name, dialogue.tools)
     guess = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return Failure(Kind.BAD_ARGS, "unknown_tool", f"no tool is called {shorten(repr(call.name), 80)}{guess}")
+    message = f"no tool is called {shorten(repr(call.name), 80)}{guess}"
+    return Failure(Kind.BAD_ARGS, "unknown_tool", message, hint=_NO_SUCH_TOOL, retryable=False)
 
 
 def _too_late() -> Failure:
-    return Failure(Kind.PERMISSION, "last_round", "no calls can be made in the last round")
+    message = "no calls can be made in the last round"
+    return Failure(
+        Kind.PERMISSION, "last_round", message, hint="answer with what is known, and say what is missing"
+    )
 
 
 # ---------------------------------------------------------------------------------------------- what the calls gave

@@ -77,6 +77,8 @@ class Call(NamedTuple):
     """What people answered to the questions of a sub-plan, by the ids it gave them."""
     secrets: Mapping[str, Secret] = {}
     """What the runtime gives besides, by parameter: no event holds it."""
+    accepted: str = ""
+    """The contract of the tool that a person has accepted in this run, where it changed."""
 
 
 class Write(NamedTuple):
@@ -135,7 +137,7 @@ Command: TypeAlias = Write | Perform | Sleep | Ask | Consult | Replan | Think
 class Frame:
     """Steps of one block under way: the plan, or one item of a group. `path` is what the paths of its steps begin with."""
 
-    __slots__ = ("block", "index", "item", "lane", "left", "nodes", "path", "undo", "why")
+    __slots__ = ("block", "index", "item", "lane", "left", "lost", "nodes", "path", "undo", "why")
 
     def __init__(
         self, block: Block, path: Path, lane: Lane | None = None, index: int = 0, item: Any = None
@@ -149,6 +151,8 @@ class Frame:
         self.left = len(self.nodes)
         self.undo: list[Undone] = []
         """What is to be taken back if this unit fails, in the order in which it was done."""
+        self.lost = 0
+        """How many of its effects cannot be taken back, because the call that would do it cannot be worked out."""
         self.why: Failure | None = None
         """Why the unit failed although its steps did not: its output does not resolve."""
         for id_, node in self.nodes.items():
@@ -593,6 +597,8 @@ class State:
         self.given: list[Command] = []
         self.decisions: dict[str, DecisionAsked] = {}
         self.answered: dict[str, DecisionMade] = {}
+        self.accepted: dict[str, str] = {}
+        """Contracts of tools that changed under the run and that a person has accepted, by the names of the tools."""
         """Answers that were given while the run waits; it takes them in when it is resumed."""
         self.asked: set[str] = set()
         """The ids of all questions so far."""

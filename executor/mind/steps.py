@@ -361,10 +361,10 @@ def _frame_passed(state: State, frame: Frame) -> None:
         frame.why = settled.failure
         if settled.outcome is _FAILED and take_back(state, frame):
             return
-        lane.node.frame.undo.extend(frame.undo)
+        _hand_over(frame, lane.node.frame)
         write_value(state, path, settled.outcome, failure=settled.failure, reason=settled.reason)
         return
-    lane.node.frame.undo.extend(frame.undo)
+    _hand_over(frame, lane.node.frame)
     if not any(_tells(node) for node in frame.nodes.values()):
         frame.nodes = {}  # its output says all that anyone will ask
     write_value(state, path, _OK, value)
@@ -402,15 +402,26 @@ def _remember(state: State, lane: Lane, index: int, value: Any) -> None:
         lane.reasons[index] = (
             f"cannot be undone: {settled.failure.message if settled.failure else settled.reason}"
         )
+        node.frame.lost += 1
         return
     path = (*lane.path(index), "undo")
     lineage = f"{lane.lineage}[{index}].undo"
     node.frame.undo.append(Undone(path, code.undo_tool, copy_plain(args), lineage, code.undo_asks))
 
 
+def _hand_over(inner: Frame, outer: Frame) -> None:
+    """A unit succeeded: what it did is taken back if the one around it fails."""
+    outer.undo.extend(inner.undo)
+    outer.lost += inner.lost
+
+
 def take_back(state: State, frame: Frame) -> bool:
     """Undo what was done in a unit that failed, last first, one after the other; False where there is nothing to."""
-    if not frame.undo or not state.policies.undo:
+    if not state.policies.undo:
+        return False
+    state.not_undone += frame.lost
+    frame.lost = 0
+    if not frame.undo:
         return False
     undoes, frame.undo = frame.undo[::-1], []
     node = frame.lane.node if frame.lane is not None else next(iter(frame.nodes.values()))

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...policies.text import with_article
 from .chunks import AIMessageChunk
 from .messages import AIMessage, Message, SystemMessage, ToolMessage
 from .telling import Names, Telling, broken, calls_in, counts, said_error
@@ -124,7 +125,7 @@ class Hearing:
             raise said_error(document.get("error"))
         content = document.get("content")
         if not isinstance(content, list):
-            raise broken(f"its content is a {type(content).__name__}")
+            raise broken(f"its content is {with_article(type(content).__name__)}")
         heard = AIMessageChunk()
         for place, block in enumerate(content):
             heard = heard + self._begun(place, block) + self._input(place, block)
@@ -172,7 +173,7 @@ class Hearing:
 
     def _delta(self, place: object, delta: object) -> AIMessageChunk:
         if not isinstance(delta, Mapping):
-            raise broken(f"a part of its content is a {type(delta).__name__}")
+            raise broken(f"a part of its content is {with_article(type(delta).__name__)}")
         if delta.get("type") == "text_delta":
             return AIMessageChunk(self.telling.text(delta.get("text")))
         if delta.get("type") == "input_json_delta":

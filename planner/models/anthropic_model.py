@@ -13,6 +13,7 @@ from typing import Any
 
 from ...policies.errors import BadInput
 from ...policies.secrets import Secret
+from ...policies.spelling import spelled
 from .anthropic_form import Hearing, answer_tool, messages_body
 from .chunks import AIMessageChunk
 from .messages import AIMessage, Message
@@ -22,6 +23,7 @@ from .telling import Names, Telling, allowed, key_for, needs, trusted, whole_ans
 __all__ = ["AnthropicModel"]
 
 
+@spelled
 class AnthropicModel:
     """A model behind Anthropic's Messages API.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...policies.errors import BadInput
 from ...policies.failures import ToolFailure
+from ...policies.spelling import spelled
 from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
@@ -15,6 +16,7 @@ from .messages import AIMessage, Message
 __all__ = ["Budgeted"]
 
 
+@spelled
 class Budgeted:
     """Asks no more once so many `calls`, `tokens` or so much `cost` are used: `Budgeted(model, tokens=1_000_000)`.
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...policies.effect import Effect
 from ...policies.failures import ToolFailure
+from ...policies.spelling import spelled
 from ...registry.schema import Schema, compile_schema
 from ...registry.tools import UNSET, Tool, ToolContext, Unset
 from ..answers import AnswerUnreadable, read_value
@@ -49,6 +50,7 @@ Take the answer from the text alone and never make anything up.
 If the text does not say what is asked, answer null where the schema allows it, else {"cannot_extract":"why"}."""
 
 
+@spelled
 def extract_with(
     model: ChatModel,
     *,

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from ...policies.errors import BadInput
+from ...policies.spelling import spelled
 from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
@@ -14,6 +15,7 @@ from .messages import AIMessage, Message
 __all__ = ["Fallback"]
 
 
+@spelled
 class Fallback:
     """Asks the models in this order until one answers: `Fallback(large, small)`.
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ...policies.errors import BadInput
-from ...policies.text import shorten
+from ...policies.text import shorten, with_article
 from ..documents import read_json
 from ..findings import PlanUnreadable
 from .messages import (
@@ -102,7 +102,9 @@ def _read(said: Any, where: str) -> Iterator[Message]:
     elif isinstance(said, Mapping):
         yield from _of_document(said, where)
     else:
-        raise BadInput(f"{where} is a {type(said).__name__}; write text, a message or a dict with a role")
+        raise BadInput(
+            f"{where} is {with_article(type(said).__name__)}; write text, a message or a dict with a role"
+        )
 
 
 def _of_document(document: Mapping[str, Any], where: str) -> Iterator[Message]:
@@ -116,7 +118,9 @@ def _of_document(document: Mapping[str, Any], where: str) -> Iterator[Message]:
     elif content is None or isinstance(content, str):
         yield _of_text(role, content or "", document, where)
     else:
-        raise BadInput(f"the content of {where} is a {type(content).__name__}; it is text or a list of parts")
+        raise BadInput(
+            f"the content of {where} is {with_article(type(content).__name__)}; it is text or a list of parts"
+        )
 
 
 def _of_text(role: Any, content: str, document: Mapping[str, Any], where: str) -> Message:
@@ -146,7 +150,7 @@ def _answer(content: str, document: Mapping[str, Any], where: str) -> AIMessage:
     ]
     for number, call in enumerate(document.get("tool_calls") or ()):
         if not isinstance(call, Mapping):
-            raise BadInput(f"call {number} of {where} is a {type(call).__name__}, not an object")
+            raise BadInput(f"call {number} of {where} is {with_article(type(call).__name__)}, not an object")
         function = call.get("function")
         id_ = str(call.get("id") or "")
         if isinstance(function, Mapping):

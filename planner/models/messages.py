@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from ...policies.errors import BadInput, expect
+from ...policies.spelling import spelled
 from ...policies.text import did_you_mean, shorten
 
 __all__ = [
@@ -36,6 +37,7 @@ Json: TypeAlias = Any
 Usage: TypeAlias = "Mapping[str, float]"
 
 
+@spelled
 @dataclass(frozen=True)
 class ToolCall:
     """A call that a model wants made: `args` is a JSON object; its answer is the ToolMessage with this `id`."""
@@ -68,6 +70,7 @@ class InvalidToolCall:
         return {"id": self.id, "name": self.name, "text": self.text, "error": self.error}
 
 
+@spelled
 @dataclass(frozen=True)
 class SystemMessage:
     """The rules a model answers by."""
@@ -81,6 +84,7 @@ class SystemMessage:
         return _document(self)
 
 
+@spelled
 @dataclass(frozen=True)
 class HumanMessage:
     """What is asked of a model."""
@@ -94,6 +98,7 @@ class HumanMessage:
         return _document(self)
 
 
+@spelled
 @dataclass(frozen=True)
 class AIMessage:
     """A model's answer.
@@ -125,6 +130,7 @@ class AIMessage:
         return document
 
 
+@spelled
 @dataclass(frozen=True)
 class ToolMessage:
     """What one call gave: `content` is its result as text, `failed` whether it is a failure."""
@@ -146,6 +152,7 @@ class ToolMessage:
         return document
 
 
+@spelled
 @dataclass(frozen=True)
 class RemoveMessage:
     """Takes the message with this id out of a history."""

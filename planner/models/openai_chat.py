@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...policies.text import with_article
 from .chunks import AIMessageChunk
 from .messages import AIMessage, Message, ToolMessage
 from .telling import Names, Telling, broken, calls_in, counts, said_error
@@ -64,7 +65,7 @@ def hear_chat(telling: Telling, document: Mapping[str, Json]) -> AIMessageChunk:
     telling.usage = _usage(document.get("usage")) or telling.usage
     choices = document.get("choices") or ()
     if not isinstance(choices, list | tuple):
-        raise broken(f"its choices are a {type(choices).__name__}")
+        raise broken(f"its choices are {with_article(type(choices).__name__)}")
     if not choices:
         return AIMessageChunk()
     choice = choices[0]
@@ -83,7 +84,7 @@ def _delta(telling: Telling, choice: Mapping[str, Json], delta: Mapping[str, Jso
     text = telling.text(delta.get("content"))
     calls = delta.get("tool_calls") or ()
     if not isinstance(calls, list | tuple):
-        raise broken(f"its calls are a {type(calls).__name__}")
+        raise broken(f"its calls are {with_article(type(calls).__name__)}")
     parts = [_call(telling, place, call) for place, call in enumerate(calls)]
     return sum((AIMessageChunk(calls=(part,)) for part in parts), AIMessageChunk(text))
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 from ...policies.errors import BadInput
 from ...policies.secrets import Secret
+from ...policies.spelling import spelled
 from .chunks import AIMessageChunk
 from .messages import AIMessage, Message
 from .openai_chat import chat_body, hear_chat
@@ -29,6 +30,7 @@ __all__ = ["OpenAIModel"]
 Api = Literal["chat", "responses"]
 
 
+@spelled
 class OpenAIModel:
     """A model behind OpenAI's Chat Completions or Responses API, or a server that speaks like it.
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...policies.text import with_article
 from .chunks import AIMessageChunk
 from .messages import AIMessage, Message, ToolMessage
 from .telling import Names, Telling, broken, calls_in, counts, said_error
@@ -57,7 +58,7 @@ def read_response(telling: Telling, document: Mapping[str, Json]) -> AIMessageCh
         raise said_error(document["error"])
     output = document.get("output")
     if not isinstance(output, list):
-        raise broken(f"its output is a {type(output).__name__}")
+        raise broken(f"its output is {with_article(type(output).__name__)}")
     heard = AIMessageChunk()
     for place, item in enumerate(output):
         heard = heard + _item(telling, place, item)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...policies.errors import BadInput
+from ...policies.spelling import spelled
 from ...policies.text import did_you_mean
 from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
@@ -27,6 +28,7 @@ _COUNTS = {
 _MILLION = 1_000_000
 
 
+@spelled
 class Priced:
     """Adds `cost` to the usage: `Priced(model, {"input": 0.25, "output": 2.0, "cached": 0.025})`, each per million tokens.
 

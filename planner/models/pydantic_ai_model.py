@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...policies.spelling import spelled
 from .chunks import AIMessageChunk, ToolCallChunk
 from .messages import AIMessage, Message, SystemMessage, ToolMessage
 from .telling import Names, Telling, broken, calls_in, cut_off, needs
@@ -30,6 +31,7 @@ _COUNTS = {
 }
 
 
+@spelled
 class PydanticAIModel:
     """A model of Pydantic AI, by its name (`"provider:model"`) or as an object of its own.
 

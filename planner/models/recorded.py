@@ -18,6 +18,7 @@ from typing import Any
 
 from ...policies.canonical import digest
 from ...policies.errors import BadInput
+from ...policies.spelling import spelled
 from ...policies.text import safe_text, shorten
 from .chat import ChatModel, ask_model
 from .messages import AIMessage, Message, message_from_json
@@ -35,6 +36,7 @@ class RecordingDrifted(BadInput):
         self.difference = difference
 
 
+@spelled
 class RecordedModel:
     """Answers from a file; with a model behind it, a file that does not exist yet is written.
 

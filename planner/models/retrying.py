@@ -1,4 +1,4 @@
-"""A model that is asked again: for what is asked outside a run, like the first plan."""
+"""A model that is asked again: for what neither a run nor a planner asks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...policies.classification import classify
 from ...policies.effect import Effect
 from ...policies.errors import BadInput
 from ...policies.retry import Retry, wait_before
+from ...policies.spelling import spelled
 from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
@@ -18,11 +19,12 @@ from .messages import AIMessage, Message
 __all__ = ["Retrying"]
 
 
+@spelled
 class Retrying:
     """Asks again where that may help, by kind of failure, with full jitter and never before Retry-After.
 
-    `engine.plan` asks once and raises what its planner raises, so a planner's model is worth wrapping. The rounds of a loop
-    are repeated by `Policies.retry` already, journaled: there the attempts would multiply. Once a part of a streamed
+    The rounds of a loop, the first plan and re-plans are repeated by `Policies.retry` already: there the attempts would
+    multiply. Once a part of a streamed
     answer was heard, it is not asked again.
     """
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ...policies.errors import BadInput
+from ...policies.spelling import spelled
 from .messages import AIMessage, Message
 
 __all__ = ["Answer", "ModelRequest", "ScriptEnded", "ScriptedModel"]
@@ -41,6 +42,7 @@ class ScriptEnded(BadInput):
         self.answers = answers
 
 
+@spelled
 class ScriptedModel:
     """Gives its answers one after another and records in `requests` what it was asked.
 

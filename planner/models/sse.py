@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any
 
 from ...policies.failures import ToolFailure
+from ...policies.text import with_article
 from .chunks import AIMessageChunk
 from .telling import broken
 
@@ -52,5 +53,5 @@ def _object(text: str) -> Mapping[str, Any]:
     except ValueError as error:
         raise broken(f"a part of its stream is no JSON ({error})") from None
     if not isinstance(said, dict):
-        raise broken(f"a part of its stream is a {type(said).__name__}, not an object")
+        raise broken(f"a part of its stream is {with_article(type(said).__name__)}, not an object")
     return said

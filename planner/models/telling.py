@@ -19,7 +19,7 @@ from ...policies.causes import by_status
 from ...policies.errors import BadInput
 from ...policies.failures import Happened, Kind, ToolFailure
 from ...policies.secrets import Secret
-from ...policies.text import did_you_mean, shorten
+from ...policies.text import did_you_mean, shorten, with_article
 from .chunks import AIMessageChunk, ToolCallChunk
 from .messages import AIMessage, InvalidToolCall
 
@@ -144,7 +144,7 @@ class Telling:
         if isinstance(said, list):
             said = "".join(map(self._part, said))
         if said is not None and not isinstance(said, str):
-            raise broken(f"its content is a {type(said).__name__} where text should be")
+            raise broken(f"its content is {with_article(type(said).__name__)} where text should be")
         self._spoken = self._spoken or bool(said)
         return said or ""
 
@@ -229,7 +229,7 @@ def whole_answer(response: Any) -> Mapping[str, Json]:
     except ValueError as error:
         raise broken(f"it is no JSON ({error})") from None
     if not isinstance(said, dict):
-        raise broken(f"it is a {type(said).__name__}, not an object")
+        raise broken(f"it is {with_article(type(said).__name__)}, not an object")
     return said
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...policies.errors import BadInput
+from ...policies.spelling import spelled
 from ...policies.text import count
 from .messages import AIMessage, HumanMessage, Message, SystemMessage, ToolMessage
 
@@ -32,6 +33,7 @@ def _characters(text: str) -> int:
     return len(text) // 4 + 1
 
 
+@spelled
 @dataclass(frozen=True)
 class Window:
     """A bound on what a model hears: `tokens` in all, of which the newest `recent` messages come first and whole.

@@ -3,7 +3,7 @@ database, no locale.
 
     date        2024-11-15
     moment      2024-11-15T18:45, 2024-11-15 18:45:00.5, 2024-11-15T18:45:00Z, 2024-11-15T18:45:00+02:00
-    time of day 18:45, 18:45:30          goes round at midnight
+    time of day 18:45, 18:45:30, 9:05    goes round at midnight; an hour of one digit is taken, in a moment too
     number      seconds since 1970-01-01T00:00Z
 
 A moment without an offset is read as UTC, a date as its first instant. `shift` answers in the form it was given.
@@ -53,7 +53,9 @@ _MONTHS = [
 ]
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
-_CLOCK = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,9}))?)?"
+_CLOCK = (
+    r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,9}))?)?"
+)
 _DATE = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
 _ZONE = r"(?P<zone>[Zz]|(?P<ahead>[-+])(?P<zone_hour>[0-9]{2}):?(?P<zone_minute>[0-9]{2}))"
 _TEXT = re.compile(rf"{_DATE}(?:(?P<separator>[Tt ]){_CLOCK}{_ZONE}?)?")
@@ -63,8 +65,8 @@ _OF_DAY = re.compile(_CLOCK)
 class Time(NamedTuple):
     """A time taken apart. `day` counts from year 1 (None: a time of day); `nanos` is the time since midnight.
 
-    The last four fields keep the form: separator of date and clock (empty: a date), whether seconds were written, how
-    many digits of a second, and the offset as text.
+    The last fields keep the form: separator of date and clock (empty: a date), whether seconds were written, how
+    many digits of a second, the offset as text, whether it was a number, and whether the hour had one digit (`9:30`).
     """
 
     day: int | None
@@ -75,6 +77,7 @@ class Time(NamedTuple):
     digits: int = 0
     zone: str = ""
     number: bool = False
+    one_digit: bool = False
 
     @property
     def instant(self) -> int:
@@ -133,7 +136,13 @@ def _read(who: str, value: Json) -> Time:
         )
     parts = clock.groupdict()
     try:
-        return Time(_day(parts) if match else None, _clock(parts), _offset(parts), *_form(parts))
+        return Time(
+            _day(parts) if match else None,
+            _clock(parts),
+            _offset(parts),
+            *_form(parts),
+            one_digit=_one_digit(parts),
+        )
     except ValueError as error:
         raise EvaluationError(
             "bad_value", f"{who} got a time that does not exist", f": {shorten(value, 40)!r}"
@@ -174,6 +183,10 @@ def _offset(parts: dict[str, Any]) -> int:
 def _form(parts: dict[str, Any]) -> tuple[str, bool, int, str]:
     digits = len(parts.get("fraction") or "")
     return parts.get("separator") or "", parts.get("second") is not None, digits, parts.get("zone") or ""
+
+
+def _one_digit(parts: dict[str, Any]) -> bool:
+    return len(parts.get("hour") or "") == 1
 
 
 def _whole(unit: str, value: Json) -> int:
@@ -239,7 +252,7 @@ def _write(time: Time) -> Json:
 def _write_clock(time: Time) -> str:
     minutes, rest = divmod(time.nanos, 60 * _NANO)
     seconds, fraction = divmod(rest, _NANO)
-    text = f"{minutes // 60:02}:{minutes % 60:02}"
+    text = f"{minutes // 60:0{1 if time.one_digit else 2}}:{minutes % 60:02}"
     if not (time.seconds or rest):
         return text
     digits = f"{fraction:09}".rstrip("0").ljust(time.digits, "0")

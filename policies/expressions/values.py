@@ -14,7 +14,7 @@ from functools import cmp_to_key
 from itertools import chain
 from typing import Any, TypeAlias
 
-from ..text import did_you_mean, shorten
+from ..text import did_you_mean, shorten, with_article
 from .errors import EvaluationError
 from .fuel import Fuel
 
@@ -55,7 +55,7 @@ _KINDS = {
 
 def kind(value: Json) -> str:
     """What a value is, in a word for people: `text`, `a number`, `null`."""
-    return _KINDS.get(type(value)) or f"a {type(value).__name__}, which is no JSON"
+    return _KINDS.get(type(value)) or f"{with_article(type(value).__name__)}, which is no JSON"
 
 
 def wrong(what: str, wanted: str, value: Json, hint: str = "") -> EvaluationError:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["guarded_client"]
+    from .transport import GuardedTransport
+
+__all__ = ["guarded_client", "guarded_transport"]
 
 _GOES_AROUND = (
     "transport",
@@ -45,20 +47,22 @@ def guarded_client(
     for option in _GOES_AROUND:
         if option in options:
             raise BadInput(f"a guarded client takes no {option}: that could lead around the guard")
-    client, transport = _client()
     rules = egress or Egress()
     options.setdefault("timeout", rules.timeout)
-    guard = transport(rules, resolve=resolve, verify=verify)
-    return client(transport=guard, trust_env=False, follow_redirects=False, **options)  # type: ignore[no-any-return]
+    guard = guarded_transport(rules, resolve=resolve, verify=verify)
+    import httpx2
+
+    return httpx2.AsyncClient(transport=guard, trust_env=False, follow_redirects=False, **options)
 
 
-def _client() -> tuple[Any, Any]:
+def guarded_transport(
+    egress: Egress, *, resolve: Resolve | None = None, verify: ssl.SSLContext | None = None
+) -> GuardedTransport:
+    """The transport of a guarded client. Raises `BadInput` where the library for it is missing."""
     try:
-        import httpx2
-
         from .transport import GuardedTransport
     except ModuleNotFoundError as error:
         if error.name not in ("httpx2", "httpcore2"):
             raise
         raise BadInput("calls over HTTP need the package 'httpx2': pip install 'foreplan[openapi]'") from None
-    return httpx2.AsyncClient, GuardedTransport
+    return GuardedTransport(egress, resolve=resolve, verify=verify)

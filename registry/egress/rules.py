@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ...policies.errors import BadInput
 from ...policies.failures import Kind, ToolFailure
+from ...policies.spelling import spelled
 from ...policies.text import did_you_mean, shorten
 from .addresses import INSIDE, Address, kind_of, meant_by, read_address
 
@@ -81,6 +82,7 @@ def _split(text: str) -> tuple[str, int | None]:
     return found["six"] or found["host"] or "", int(port) if port else None
 
 
+@spelled
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Egress:
     """Where tools may go, and how much may come back. Raises `BadInput` for what is no rule.

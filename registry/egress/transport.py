@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import anyio
@@ -38,6 +39,12 @@ _SAFE = frozenset(
 _PIECE = 65_536
 
 
+@lru_cache(maxsize=1)
+def _trusted() -> ssl.SSLContext:
+    """The certificate authorities that the system trusts; reading them takes longer than a short call."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Takes requests of an `httpx2.AsyncClient` where the rules let them go."""
 
@@ -46,7 +53,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     ) -> None:
         self._egress = egress
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=verify or httpx2.create_ssl_context(trust_env=False),
+            ssl_context=verify or _trusted(),
             max_connections=100,
             max_keepalive_connections=20,
             keepalive_expiry=15.0,
@@ -65,6 +72,22 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 request = onward
         raise _not_followed(f"more than {self._egress.redirects} redirects, one after the other")
+
+    async def ask(
+        self, method: str, url: str, headers: Sequence[tuple[str, str]], content: bytes = b""
+    ) -> tuple[int, dict[str, str], bytes]:
+        """One exchange, without a client: status, headers by name in lower case, and the whole body.
+
+        A client would keep cookies, and write URLs into its log with all that they hold.
+        """
+        request = httpx2.Request(method, url, headers=list(headers), content=content or None)
+        response = await self.handle_async_request(request)
+        try:
+            body = await response.aread()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await response.aclose()
+        return response.status_code, dict(response.headers.items()), body
 
     async def aclose(self) -> None:
         """Close the connections."""
