@@ -424,7 +424,7 @@ class RowSettled(NamedTuple):
 
 
 class RowParked(NamedTuple):
-    """A row cannot go on by itself: people are asked (`questions`), or it waits with its `group` for a patch."""
+    """A row cannot go on by itself: people are asked (`questions`), or it waits with others that failed `alike` for a patch."""
 
     seq: int
     at: float
@@ -432,7 +432,7 @@ class RowParked(NamedTuple):
     ordinal: int
     run: str
     questions: tuple[str, ...] = ()
-    group: dict[str, Any] | None = None
+    alike: dict[str, Any] | None = None
 
 
 class GroupSettled(NamedTuple):
