@@ -200,6 +200,12 @@ def test_a_patch_is_read_like_a_plan() -> None:
 
 def test_a_missing_file_and_a_folder_are_told_in_a_sentence(tmp_path: Path) -> None:
     """A caller's slip is `BadInput`, never an OSError."""
+    (tmp_path / "plan.yaml").write_text("steps: []")
+    for name in ("plan.yml", "paln.yaml"):
+        with pytest.raises(BadInput, match=r"there is no file .*; did you mean 'plan.yaml'"):
+            load_plan(tmp_path / name)
+    with pytest.raises(BadInput, match=r"there is no file .*: the directory is not there either"):
+        load_plan(tmp_path / "nowhere" / "plan.yaml")
     with pytest.raises(BadInput, match="there is no file"):
         load_plan(tmp_path / "none.yaml")
     with pytest.raises(BadInput, match="cannot be read"):
@@ -360,3 +366,26 @@ def test_a_record_made_in_code_is_refused_as_a_file_is(
         make()
     assert isinstance(caught.value, PlanUnreadable)
     assert (caught.value.findings[0].pointer, said in caught.value.findings[0].message) == (pointer, True)
+
+
+def test_where_aliases_are_allowed_each_counts_with_all_that_is_in_it() -> None:
+    """For OpenAPI documents; a bomb is refused by what it would be, and so is what holds itself."""
+    caps = Caps(nodes=1000, depth=8, aliases=True)
+    assert read_source("a: &x {b: [1, 2]}\nc: [*x, *x]\nd: &s hi\ne: *s", caps=caps).document == {
+        "a": {"b": [1, 2]},
+        "c": [{"b": [1, 2]}, {"b": [1, 2]}],
+        "d": "hi",
+        "e": "hi",
+    }
+    bomb = "\n".join(
+        ["b0: &b0 [1, 1]", *(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}, *b{n - 1}]" for n in range(1, 7))]
+    )
+    deep = "\n".join(["b0: &b0 [1]", *(f"b{n}: &b{n} [*b{n - 1}]" for n in range(1, 9))])
+    for text, said in [
+        (bomb, "more than 1,000"),
+        (deep, "deeper than 8"),
+        ("a: &x [*x]", "alias"),
+        ("a: *y", "alias"),
+    ]:
+        with pytest.raises(PlanUnreadable, match=said):
+            read_source(text, caps=caps)
