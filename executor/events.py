@@ -332,7 +332,7 @@ class RunClosed(NamedTuple):
 class BatchOpened(NamedTuple):
     """A batch exists: `plan` is to be run for each row, by what stands here. `rules` are its own (`BatchRules`).
 
-    `source` says where the rows come from, for people; the other fields mean what they do in `RunOpened`.
+    `source` says where the rows come from, `outputs` which files are written beside the journal; the other fields mean what they do in `RunOpened`.
     """
 
     seq: int
@@ -353,6 +353,7 @@ class BatchOpened(NamedTuple):
     planner_calls: int = 1
     deadline: float | None = None
     trace: str = ""
+    outputs: dict[str, Any] | None = None
 
 
 class RowOpened(NamedTuple):
