@@ -40,7 +40,10 @@ def models(
     to: o.ModelFolder = None,
     address: o.ModelAddress = None,
 ) -> Code:
-    """List models that run on this machine, or fetch one, checked by its sha256; a fetch that was cut goes on."""
+    """List or fetch models that run on this machine.
+
+    What is fetched is checked by its sha256; a fetch that was cut goes on where it was.
+    """
     folder = Path(to).expanduser() if to is not None else model_folder()
     match action:
         case "pull":

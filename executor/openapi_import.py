@@ -29,6 +29,7 @@ from ..policies.classification import classify
 from ..policies.effect import Effect
 from ..policies.errors import BadInput
 from ..policies.failures import ToolFailure
+from ..policies.spelling import spelled
 from ..policies.text import safe_text, shorten
 from ..registry.egress.client import guarded_transport
 from ..registry.egress.rules import Egress, Resolve
@@ -69,6 +70,7 @@ class ImportedTools(FoundTools):
         await shared.aclose()
 
 
+@spelled
 def openapi_tools(
     source: Mapping[str, Any] | str | os.PathLike[str] | bytes,
     *,

@@ -27,7 +27,7 @@ Json: TypeAlias = Any
 SHORT_RULES = """\
 You write plans: steps that call tools. A plan is checked first and run later, without you. Answer with one JSON \
 object and nothing else:
-{"steps": [...], "output": ...}  a plan
+{"steps": [...]}  a plan; with "output" where the goal asks for something to be told
 {"cannot_plan": "why"}  if the listed tools cannot reach the goal
 
 # A step
@@ -70,8 +70,12 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
             "steps": [
                 {"id": "table", "tool": "TOOL_C", "args": {"name": "t"}},
                 {
+                    "id": "large",
+                    "value": {"$": "[r for r in table.rows if r.open and r.size > inputs.limit]"},
+                },
+                {
                     "id": "passed",
-                    "each": {"$": "[r for r in table.rows if r.open and r.size > inputs.limit]"},
+                    "each": {"$": "large"},
                     "as": "row",
                     "tool": "TOOL_D",
                     "args": {"code": {"$": "row.code"}, "note": "large"},
@@ -82,7 +86,6 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
                     "args": {"list": {"$": "passed"}, "file": {"$": "f'{inputs.place}/done.txt'"}},
                 },
             ],
-            "output": {"$": "kept.file"},
         },
     ),
     (
@@ -113,7 +116,6 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
                     "args": {"to": {"$": "inputs.chief"}, "text": {"$": "f'{len(people)} people'"}},
                 },
             ],
-            "output": {"$": "len(greeted)"},
         },
     ),
     (

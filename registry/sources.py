@@ -65,7 +65,8 @@ def tools_of(
     found = dict(_functions(source))
     said = Said(prefix, effect, effects or {}, options or {}, common, names, origin=_origin(source))
     if not found:
-        raise BadInput(f"{said.origin} has no public function to make a tool of")
+        own = " of its own; hand in a list of those it imports" if inspect.ismodule(source) else ""
+        raise BadInput(f"{said.origin} has no public function{own}")
     said.check(found)
     check_options({name for each in (common, *said.options.values()) for name in each})
     wanted = {name: each for name, each in found.items() if names is None or name in names}

@@ -408,3 +408,12 @@ def test_a_closed_standard_input_is_named(shell: Shell) -> None:
         2,
         "foreplan: standard input is closed; name a file in place of '-'\n",
     )
+
+
+def test_a_misspelt_input_is_told_once(shell: Shell) -> None:
+    """One nearest name, and not the same one twice."""
+    Path("takes.yaml").write_text(
+        "inputs: {type: object, properties: {ledger: {type: string}}}\nsteps: [{id: a, value: 1}]\n"
+    )
+    said = shell.here("run", "takes.yaml", *TOOLS, "--set", "ledgr=x")
+    assert (said.code, said.err.count("did you mean 'ledger'?")) == (2, 1)

@@ -26,6 +26,7 @@ def test_the_commands_are_the_ones_that_are_promised() -> None:
         "plan", "check", "review",
     "rehearse", "approve", "run", "resume", "approvals", "decide", "reject", "edit",
     "show", "replay", "fork", "runs", "cancel", "verify", "export", "import", "prune", "forget", "tools", "mcp", "diff",
+    "models",
     ]  # fmt: skip
 
 

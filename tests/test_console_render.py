@@ -39,7 +39,7 @@ from foreplan.executor.events import (
 from foreplan.executor.journal.journal import RunLine
 from foreplan.executor.run import ItemResult, StepResult
 from foreplan.planner.findings import Finding
-from foreplan.registry.mcp_declared import ToolFinding
+from foreplan.registry.imports import ToolFinding
 
 HOSTILE = "a\x1b[2J\x9b31mb\u202ec\u2066d[red]e[/red][link=http://x]f\x07\r\ng\u200bh"
 """ESC, C1, bidirectional controls, markup, bell, line breaks, zero width."""

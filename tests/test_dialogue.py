@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -546,7 +547,9 @@ async def test_it_has_the_plan_s_tools_and_those_that_read() -> None:
     model = ScriptedModel([calls(("send", {"to": "eve"})), "no"])
     run = await Engine([find, send], react=React(model), policies=FALLBACK).run(plan())
     assert SENT == []
-    assert "no tool is called 'send'" in model.requests[1].messages[-1].content
+    told = json.loads(model.requests[1].messages[-1].content)
+    assert "no tool is called 'send'" in told["message"]
+    assert told["hint"] == "call one of the tools that are offered, by its exact name"
     assert run.state == "done"
 
 
@@ -685,3 +688,21 @@ async def test_a_listener_that_raises_leaves_no_open_stream_of_a_model() -> None
     with pytest.raises(KeyError):
         await ask_streaming(Talking(), [HumanMessage("go")], heard)
     assert closed == [True]
+
+
+@pytest.mark.parametrize("said", ["", "  \n", [], [HumanMessage("")]])
+def test_a_question_in_which_nobody_says_anything_is_refused(said: Any) -> None:
+    """No model is asked what nobody asked."""
+    model = ScriptedModel(["hello"])
+    with pytest.raises(BadInput, match="there is nothing to answer"):
+        create_agent(model).invoke(said)
+    assert model.requests == []
+
+
+def test_a_fallback_without_a_model_is_refused_where_it_would_be_needed() -> None:
+    """Rules that let a model go on are for engines that have one; to check and approve by them needs none."""
+    plan = Plan.model_validate({"steps": [{"id": "a", "value": 1}]})
+    engine = Engine([], policies=Policies(fallback=True))
+    assert engine.check(plan).ok
+    with pytest.raises(BadInput, match=r"React\(model\).*--model"):
+        engine.run_blocking(plan)

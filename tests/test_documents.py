@@ -200,6 +200,12 @@ def test_a_patch_is_read_like_a_plan() -> None:
 
 def test_a_missing_file_and_a_folder_are_told_in_a_sentence(tmp_path: Path) -> None:
     """A caller's slip is `BadInput`, never an OSError."""
+    (tmp_path / "plan.yaml").write_text("steps: []")
+    for name in ("plan.yml", "paln.yaml"):
+        with pytest.raises(BadInput, match=r"there is no file .*; did you mean 'plan.yaml'"):
+            load_plan(tmp_path / name)
+    with pytest.raises(BadInput, match=r"there is no file .*: the directory is not there either"):
+        load_plan(tmp_path / "nowhere" / "plan.yaml")
     with pytest.raises(BadInput, match="there is no file"):
         load_plan(tmp_path / "none.yaml")
     with pytest.raises(BadInput, match="cannot be read"):

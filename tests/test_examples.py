@@ -53,6 +53,7 @@ def test_the_table_below_names_every_example() -> None:
         "first_plan.py",
         "licence_audit",
         "parallel_http.py",
+        "payments",
         "remedies.py",
         "two_hundred_tools.py",
     }

@@ -14,6 +14,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ except ImportError as error:
     pytest.skip(f"no local model: {error}", allow_module_level=True)
 
 from foreplan import Engine, LocalModel, ModelPlanner, Policies, Registry, tool
+from foreplan.planner.findings import CheckFailed, PlanUnreadable
 from foreplan.planner.models.chat import ask_model
 from foreplan.planner.models.chunks import ask_streaming
 from foreplan.planner.models.local_model import _Beginning
@@ -38,7 +40,7 @@ from foreplan.planner.plan_schema import plan_schema
 from foreplan.planner.prompt import plan_messages
 from foreplan.planner.requests import PlanRequest
 from foreplan.policies.classification import classify
-from foreplan.policies.errors import BadInput, ForeplanError
+from foreplan.policies.errors import BadInput, CannotPlan
 from foreplan.policies.failures import ToolFailure
 
 ASK: list[Message] = [HumanMessage("Say hello.")]
@@ -144,19 +146,16 @@ async def test_who_stops_listening_stops_the_model(model: LocalModel) -> None:
 def test_a_planner_with_it_ends_in_a_plan_or_in_a_sentence(model: LocalModel) -> None:
     """Whatever it answers, the engine gives a plan that checks or says why there is none."""
     planner = ModelPlanner(model, form="python", examples=(), config={"max_completion_tokens": 50})
-    said = ""
-    try:
+    with suppress(CannotPlan, CheckFailed, PlanUnreadable):
         plan = Engine(TOOLS, planner, policies=Policies(max_repairs=0)).plan_blocking("The weather in Rome")
         assert {step.tool for step in plan.steps} <= {"weather", None}
-    except ForeplanError as error:
-        said = str(error)
-    assert not said or said.endswith(".") or len(said) > 10
 
 
 # ---- the process ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_process_is_shared_and_ends_with_its_last_user() -> None:
     """Two models of one file are one process; another context is another."""
     first, second = (LocalModel(PATH, context=256, threads=1, keep_prefix=False) for _ in range(2))
@@ -202,6 +201,7 @@ def test_no_process_outlives_its_owner(end: str) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_nobody_else_on_this_machine_may_ask_it(model: LocalModel) -> None:
     """Its address is no secret, its key is; and no proxy of the environment is asked the way."""
     with pytest.MonkeyPatch.context() as patch:
@@ -288,6 +288,7 @@ def test_a_base_model_and_one_that_is_too_large_are_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_llama_cpp_refuses_is_told(tmp_path: Path) -> None:
     """A file whose head is right and whose network nobody knows."""
     path = tmp_path / "odd.gguf"
@@ -297,6 +298,7 @@ async def test_what_llama_cpp_refuses_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_unknown_option_of_a_question_is_refused(model: LocalModel) -> None:
     """With the nearest one that there is."""
     with pytest.raises(BadInput, match="no option 'temprature'; did you mean 'temperature'"):
@@ -365,6 +367,7 @@ async def test_a_real_server_speaks_the_responses_api_with_the_adapter(model: Lo
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_real_server_that_refuses_is_a_failure_of_its_kind(model: LocalModel) -> None:
     """A question longer than its context is the fault of who asks; a wrong key is no permission."""
     service = await spoken_to(model)

@@ -14,7 +14,10 @@ from pathlib import Path
 
 import pytest
 from rooms import ROOT
+from support.local_evaluation import evaluate, figures, requests
 from support.local_models import LARGE, fetched
+
+from foreplan import LocalModel
 
 pytestmark = pytest.mark.proof
 
@@ -48,15 +51,11 @@ def test_the_licence_audit_is_planned_from_a_sentence_and_run(path: Path, tmp_pa
 @pytest.mark.skipif(importlib.util.find_spec("support.local_requests") is None, reason="no requests are here")
 def test_sixty_requests_are_planned_and_each_ends(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every answer is read, every plan that checks is run; the figures are written to FOREPLAN_FIGURES."""
-    from support.local_evaluation import evaluate, figures
-    from support.local_requests import REQUESTS
-
-    from foreplan import LocalModel
-
+    asked = requests()
     with LocalModel(path) as model:
-        judged = evaluate(model, REQUESTS, told=lambda one: None)
+        judged = evaluate(model, asked, told=lambda one: None)
     found = figures(judged)
-    assert found["all"]["requests"] == len(REQUESTS) >= 60
+    assert found["all"]["requests"] == len(asked) >= 60
     assert found["all"]["repaired"] >= found["all"]["right"] > 0
     if out := os.environ.get("FOREPLAN_FIGURES"):
         Path(out).write_text(

@@ -423,6 +423,20 @@ async def test_a_hostile_plan_is_a_finding(case: str, name: str, journal: Sqlite
     assert case == "no end" or told.failed or not told.document.get("report", told.document)["ok"]
 
 
+@ONE_LOOP
+async def test_of_a_large_plan_the_text_is_the_beginning_and_the_document_has_all(
+    journal: SqliteJournal,
+) -> None:
+    """A review of two thousand steps is laid out in part; so are the findings of a check."""
+    steps = [{"id": f"s{n}", "tool": "order", "args": {"item": "tea"}} for n in range(2000)]
+    async with served(Engine(Shop().tools, journal=journal)) as client:
+        review = await asked(client, "review", plan={"steps": steps})
+        check = await asked(client, "check", plan={"steps": [{**step, "tool": "ordr"} for step in steps]})
+    assert (len(review.document["steps"]), len(check.document["findings"])) == (2000, 2000)
+    assert "only the first 200 steps are shown; `steps` has the other 1,800" in review.text
+    assert check.text.endswith("and 1,800 more")
+
+
 async def test_runs_are_told_by_their_id_and_no_other_way(journal: SqliteJournal) -> None:
     """An id that is no run is a sentence, whatever it holds."""
     async with served(Engine(Shop().tools, journal=journal)) as client:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import pytest
@@ -18,8 +19,9 @@ if importlib.util.find_spec("mcp") is None:
     pytest.skip("the package mcp is not installed", allow_module_level=True)
 
 from support.mcp_by_hand import command
-from support.mcp_server import PASSWORD, URL_OF
+from support.mcp_server import URL_OF
 from support.mcp_server import command as sdk_command
+from support.signing_in import PASSWORD, TOKEN
 
 from foreplan import (
     Effect,
@@ -48,7 +50,6 @@ pytestmark = pytest.mark.anyio
 ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 """Where the loop makes no difference: a server takes half a second to start."""
 READS = dict.fromkeys(("sum", "wait", "die", "notice", "seen", "change", "look", "nonsense"), "reads")
-TOKEN = "the-secret-of-tests"
 
 
 @asynccontextmanager
@@ -348,6 +349,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.tokens: Any = None
+        self.client: Any = None
 
     async def get_tokens(self) -> Any:
         return self.tokens
@@ -355,8 +357,11 @@ class Kept:
     async def set_tokens(self, tokens: Any) -> None:
         self.tokens = tokens
 
-    async def get_client_info(self) -> None:
-        return None
+    async def get_client_info(self) -> Any:
+        return self.client
+
+    async def set_client_info(self, client: Any) -> None:
+        self.client = client
 
 
 def signed_in(url: str, kept: Kept, password: str = PASSWORD) -> Any:
@@ -365,7 +370,7 @@ def signed_in(url: str, kept: Kept, password: str = PASSWORD) -> Any:
 
     name, _, secret = password.partition(":")
     base = url.removesuffix("/mcp")
-    return ClientCredentialsOAuthProvider(url, kept, client_id=name, client_secret=secret, issuer=base)  # type: ignore[arg-type]
+    return ClientCredentialsOAuthProvider(url, kept, client_id=name, client_secret=secret, issuer=base)
 
 
 async def test_a_server_that_wants_oauth_is_signed_in_to(web: str) -> None:
@@ -375,6 +380,31 @@ async def test_a_server_that_wants_oauth_is_signed_in_to(web: str) -> None:
         assert await call(tools, "total", a=1, b=2) == {"total": 3}
         assert (await call(tools, "heard"))["result"] == "let in by Bearer [secret token]"
     assert kept.tokens.access_token == TOKEN
+
+
+@ONE_LOOP
+async def test_a_person_signs_in_to_a_server(web: str) -> None:
+    """The provider registers, sends the person to a page, gets a code back there and a token for it."""
+    import httpx2
+    from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+    from mcp.shared.auth import OAuthClientMetadata
+
+    came_back: list[dict[str, str]] = []
+
+    async def browse(page: str) -> None:
+        async with httpx2.AsyncClient() as browser:
+            sent = (await browser.get(page)).headers["location"]
+        came_back.append({name: values[0] for name, values in parse_qs(urlsplit(sent).query).items()})
+
+    async def returned() -> AuthorizationCodeResult:
+        return AuthorizationCodeResult(**came_back[0])
+
+    about = OAuthClientMetadata.model_validate({"redirect_uris": ["http://127.0.0.1/back"]})
+    kept = Kept()
+    auth = OAuthClientProvider(web, about, kept, browse, returned)
+    async with mcp_tools(url=web, auth=auth, effect="reads") as tools:
+        assert await call(tools, "total", a=1, b=2) == {"total": 3}
+    assert (kept.client.client_id, kept.tokens.access_token, len(came_back)) == ("registered", TOKEN, 1)
 
 
 @ONE_LOOP

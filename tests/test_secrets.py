@@ -396,6 +396,10 @@ def test_secrets_come_from_a_dict() -> None:
         vault.resolve("C")
     with pytest.raises(SecretRefused):
         MappingSecrets({"A": "short"})
+    with pytest.raises(SecretMissing, match=r"'CRM_TOKN'.*; did you mean 'CRM_TOKEN'"):
+        MappingSecrets({"CRM_TOKEN": SECRET}).resolve("CRM_TOKN")
+    with pytest.raises(SecretMissing, match="set the environment variable PATHH; did you mean 'PATH'"):
+        EnvironmentSecrets().resolve("PATHH")
     with pytest.raises(BadInput, match="must be a Mapping"):
         MappingSecrets(SECRET)  # type: ignore[arg-type]
 

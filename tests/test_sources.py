@@ -183,7 +183,8 @@ def test_what_is_a_tool_already_comes_as_it_is() -> None:
     [
         ("shop", "not 'shop'; import it, and hand in the module itself"),
         (None, "not None"),
-        (object(), "this object has no public function"),
+        (object(), "this object has no public function$"),
+        (ModuleType("bare"), "of its own; hand in a list of those it imports"),
         ([3], "tools are made of functions, not of 3"),
         ([len, len], "two of the functions are called 'len'"),
     ],

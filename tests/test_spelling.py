@@ -18,6 +18,9 @@ PLAN = Plan.model_validate({"steps": [{"id": "a", "value": 1}]})
 RECORDS = frozenset(
     [
         "Approval",
+        "Batch",
+        "RowLimit",
+        "RowResult",
         "CannotPlan",
         "Effect",
         "Failure",

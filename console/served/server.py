@@ -24,6 +24,7 @@ from ...planner.findings import CheckFailed, PlanUnreadable
 from ...planner.prompt import catalogue, plan_language
 from ...planner.react import compact
 from ...policies.errors import BadInput, ForeplanError, expect
+from ...policies.spelling import spelled
 from ...policies.text import safe_text
 from .consent import Consent, Spell, plain_spelling
 from .desk import Desk
@@ -48,6 +49,7 @@ def sdk() -> Any:
     return mcp
 
 
+@spelled
 def mcp_server(
     engine: Engine, *, approvals: str | Path | None = None, command: Spell = plain_spelling
 ) -> Any:

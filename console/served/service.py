@@ -10,6 +10,7 @@ import io
 import json
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +26,7 @@ from ...planner.findings import CheckFailed, PlanUnreadable, Report
 from ...planner.plan import Plan
 from ...planner.prompt import catalogue
 from ...planner.react import compact
+from ...planner.reviewing import Review
 from ...policies.errors import BadInput, ForeplanError, UnknownTool
 from ...policies.text import did_you_mean, shorten
 from ...registry.registry import Registry
@@ -43,6 +45,8 @@ _T = TypeVar("_T")
 _AT_ONCE = 4
 """So many checks, reviews and readings of a journal at once."""
 _WIDTH = 100
+_MOST = 200
+"""So many steps and findings stand in a text."""
 
 
 class Answer(NamedTuple):
@@ -137,7 +141,7 @@ class Service:
         plan = await self._made(args["goal"], args.get("inputs_schema"))
         report = await self._aside(lambda: self._engine.check(plan))
         document = {"plan": plan.to_json(), "plan_digest": plan.digest, "report": report.to_json()}
-        return Answer(document, f"{write_yaml(plan)}\n{report}")
+        return Answer(document, f"{write_yaml(plan)}\n{_said(report)}")
 
     async def _made(self, goal: str, schema: Mapping[str, Any] | None) -> Plan:
         """A plan of the planner's. What it raises of its own is for the log: it may hold what is no client's business."""
@@ -155,7 +159,7 @@ class Service:
             report = self._engine.check(_plan_of(args["plan"]))
         except PlanUnreadable as error:
             report = Report(error.findings)
-        return Answer(report.to_json(), str(report))
+        return Answer(report.to_json(), _said(report))
 
     def _review(self, args: Mapping[str, Any]) -> Answer:
         found = self._engine.review(_plan_of(args["plan"]), inputs=args.get("inputs"))
@@ -165,7 +169,7 @@ class Service:
             next_ = "a person must approve it before it runs; `run` says what that one types"
         else:
             next_ = "`run` runs it; it needs no approval"
-        return Answer({**found.to_json(), "next": next_}, f"{_rendered(render.contents(found))}\n{next_}")
+        return Answer({**found.to_json(), "next": next_}, f"{_shown(found)}\n{next_}")
 
     # ------------------------------------------------------------------------------------------ runs
 
@@ -254,6 +258,28 @@ def _plan_of(document: Any) -> Plan:
     if isinstance(document, str):
         return read_plan(document, source="plan")
     return plan_from(read_json(json.dumps(document)))
+
+
+def _said(report: Report) -> str:
+    """All that is wrong, or as much of it as anybody reads; the document has the rest."""
+    said = str(report._replace(findings=report.findings[:_MOST]))
+    more = len(report.findings) - _MOST
+    return said if more <= 0 else f"{said}\nand {more:,} more"
+
+
+def _shown(found: Review) -> str:
+    """The review as people see it; of a large plan the beginning, for laying out ten thousand steps takes minutes."""
+    steps, seen = [], 0
+    for step in found.steps:
+        seen += sum(1 for _ in step.every_step)
+        if seen > _MOST:
+            break
+        steps.append(step)
+    report = found.report._replace(findings=found.report.findings[:_MOST])
+    kept = replace(found, steps=tuple(steps), irreversible=found.irreversible[:_MOST], report=report)
+    more = len(found.steps) - len(steps)
+    end = f"\nonly the first {len(steps):,} steps are shown; `steps` has the other {more:,}" if more else ""
+    return _rendered(render.contents(kept)) + end
 
 
 def _rendered(part: RenderableType) -> str:

@@ -53,13 +53,14 @@ def standing(engine: Engine, run: Run) -> dict[str, Any]:
     """How a run stands."""
     steps = list(run.steps.values())
     failures = list(_failures(engine, run))
+    known = words_of(run.plan) if run.plan is not None else frozenset[str]()
     return {
         "run": run.id,
         "goal": shorten(run.plan.goal, 500) if run.plan is not None else "",
         "state": run.state,
         "reason": run.reason,
         "message": _message(engine, run),
-        "steps": [_step(engine, run.plan, step) for step in steps[:_MOST]],
+        "steps": [_step(engine, run.plan, step, known) for step in steps[:_MOST]],
         "failures": failures[:_FAILURES],
         "waiting": [_asked(asked) for asked in run.waiting],
         "tool_calls": run.tool_calls,
@@ -131,23 +132,23 @@ def _message(engine: Engine, run: Run) -> str:
             return f"stopped: {_STOPPED.get(run.reason, 'it could not go on')}"
 
 
-def _step(engine: Engine, plan: Plan | None, step: StepResult) -> dict[str, Any]:
+def _step(engine: Engine, plan: Plan | None, step: StepResult, known: frozenset[str]) -> dict[str, Any]:
     told: dict[str, Any] = {"id": step.id, "outcome": step.outcome.value if step.outcome else None}
     if step.tool:
         told["tool"] = step.tool
     if step.outcome is not None and step.value is not None:
-        told["shape"] = _shape(engine, plan, step)
+        told["shape"] = _shape(engine, plan, step, known)
     without = [item for item in step.items if item.outcome is not None and item.outcome.value != "ok"]
     return told | ({"items_not_ok": len(without)} if without else {})
 
 
-def _shape(engine: Engine, plan: Plan | None, step: StepResult) -> dict[str, Any]:
+def _shape(engine: Engine, plan: Plan | None, step: StepResult, known: frozenset[str]) -> dict[str, Any]:
     tool = engine.registry.get(step.tool) if step.tool else None
     schema: Any = tool.output.document if tool is not None and tool.output is not None else None
     written = plan.by_id.get(step.id) if plan is not None else None
     if schema is not None and written is not None and (written.has("each") or written.has("until")):
         schema = {"type": "array", "items": schema}
-    return shape_of(step.value, schema, known=words_of(plan) if plan is not None else frozenset())
+    return shape_of(step.value, schema, known=known)
 
 
 def _failures(engine: Engine, run: Run) -> Iterator[dict[str, Any]]:

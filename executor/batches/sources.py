@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, cast
 
 from ...policies.errors import BadInput
+from ...policies.spelling import spelled
 from ...policies.text import count, did_you_mean, shorten
 from ...registry.values import Json, Unserialisable, to_plain
 from .csv_rows import Record, records
@@ -96,6 +97,7 @@ def open_source(rows: Rows) -> Source:
     )
 
 
+@spelled
 class FileRows:
     """The rows of a file: CSV, TSV, JSON Lines, or one JSON list; by its suffix, or as `format` says.
 

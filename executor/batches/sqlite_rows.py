@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...policies.errors import BadInput
+from ...policies.spelling import spelled
 from ...policies.text import did_you_mean, shorten
 from .headers import unique_names
 from .rows import SourceRow
@@ -25,6 +26,7 @@ _NO_TABLE = re.compile(r"no such table: (.+)")
 _NO_COLUMN = re.compile(r"no such column: (.+)")
 
 
+@spelled
 class SqliteRows:
     """The rows that a query gives, streamed. The query must say an order (`ORDER BY`), for it is asked twice.
 

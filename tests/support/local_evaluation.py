@@ -12,6 +12,7 @@ requests.
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
@@ -23,7 +24,7 @@ from foreplan import Engine, ForeplanError, LocalModel, ModelPlanner, Policies, 
 from foreplan.planner.models.chat import ChatModel, ask_model
 from foreplan.planner.models.messages import AIMessage, Message
 
-__all__ = ["Asked", "Judged", "evaluate", "figures"]
+__all__ = ["Asked", "Judged", "evaluate", "figures", "requests"]
 
 
 class Asked(NamedTuple):
@@ -63,6 +64,12 @@ class _Counted:
     async def agenerate(self, messages: Sequence[Message], **options: Any) -> AIMessage:
         self.answers.append(await ask_model(self.model, messages, **options))
         return self.answers[-1]
+
+
+def requests() -> Sequence[Asked]:
+    """Those that stand in `local_requests.py`. Raises `ImportError` where there are none."""
+    found: Sequence[Asked] = importlib.import_module("support.local_requests").REQUESTS
+    return found
 
 
 def evaluate(
@@ -115,11 +122,10 @@ def figures(judged: Sequence[Judged]) -> dict[str, Any]:
 
 def main(words: list[str]) -> None:
     from support.local_models import LARGE, fetched
-    from support.local_requests import REQUESTS
 
     paths = [word for word in words if word.endswith(".gguf")]
     only = words[words.index("--only") + 1] if "--only" in words else ""
-    asked = [one for one in REQUESTS if only in f"{one.set} {one.request}"]
+    asked = [one for one in requests() if only in f"{one.set} {one.request}"]
     with LocalModel(Path(paths[0]) if paths else fetched(LARGE)) as model:
         judged = evaluate(model, asked, told=lambda one: print(json.dumps(one._asdict()), flush=True))
     print(json.dumps(figures(judged), indent=2))

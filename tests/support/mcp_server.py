@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
 
-__all__ = ["PASSWORD", "URL_OF", "command"]
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.signing_in import TOKEN, Said, signing_in
+
+__all__ = ["URL_OF", "command"]
 
 URL_OF = "listening at "
-PASSWORD = "tester:the-password-of-tests"
 CALLED: list[str] = []
 CHANGES: list[str] = []
 SERVER = MCPServer("tests", log_level="ERROR")
@@ -60,43 +64,37 @@ async def change(context: Context[Any, Any]) -> str:
     return "changed"
 
 
-WRONG = json.dumps({"error": "invalid_client"}).encode()
-
-
-def signing_in(path: str, headers: dict[bytes, bytes], base: str) -> tuple[int, bytes] | None:
-    """RFC 9728, 8414 and 6749, section 4.4, in small: where to sign in, and a token for whoever knows the password."""
-    if path == "/.well-known/oauth-protected-resource/mcp":
-        return 200, json.dumps({"resource": f"{base}/mcp", "authorization_servers": [base]}).encode()
-    if path == "/.well-known/oauth-authorization-server":
-        ends = {"authorization_endpoint": f"{base}/authorize", "token_endpoint": f"{base}/token"}
-        return 200, json.dumps({"issuer": base, "response_types_supported": ["code"], **ends}).encode()
-    if path == "/token":
-        right = headers.get(b"authorization") == b"Basic " + base64.b64encode(PASSWORD.encode())
-        token = {"access_token": "the-secret-of-tests", "token_type": "Bearer", "expires_in": 3600}
-        return (200, json.dumps(token).encode()) if right else (401, WRONG)
-    return None
-
-
 async def guarded(scope: Any, receive: Any, send: Any, app: Any, base: str) -> None:
     """Without the right header nobody is let in; `put` is asked too often; `/moved` is elsewhere."""
     if scope["type"] != "http":
         await app(scope, receive, send)
         return
-    headers = dict(scope["headers"])
-    told = [(b"content-type", b"application/json")]
-    status, body = signing_in(scope["path"], headers, base) or (0, b"")
-    if scope["path"].startswith("/moved/"):
-        status, told = 307, [(b"location", scope["path"].removeprefix("/moved/").encode())]
-    elif not status and headers.get(b"authorization") != b"Bearer the-secret-of-tests":
-        where = f'Bearer resource_metadata="{base}/.well-known/oauth-protected-resource/mcp"'
-        status, told = 401, [(b"www-authenticate", where.encode())]
-    elif not status and headers.get(b"mcp-name") == b"put":
-        status, told = 429, [(b"retry-after", b"7")]
-    if not status:
+    headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+    said = await refusal(scope, headers, receive, base)
+    if said is None:
         await app(scope, receive, send)
         return
-    await send({"type": "http.response.start", "status": status, "headers": told})
-    await send({"type": "http.response.body", "body": body})
+    told = [(name.encode(), value.encode()) for name, value in said[1].items()]
+    await send({"type": "http.response.start", "status": said[0], "headers": told})
+    await send({"type": "http.response.body", "body": said[2]})
+
+
+async def refusal(
+    scope: Any, headers: dict[str, str], receive: Any, base: str
+) -> tuple[int, dict[str, str], bytes] | None:
+    """What is answered before the server itself is asked, if anything is."""
+    path, who = scope["path"], headers.get("authorization", "")
+    if path.startswith("/moved/"):
+        return 307, {"location": path.removeprefix("/moved/")}, b""
+    if path != "/mcp":
+        body = (await receive())["body"].decode()
+        said = signing_in(base, path, scope["query_string"].decode(), who, body) or Said(404)
+        told = {"location": said.location} if said.location else {"content-type": "application/json"}
+        return said.status, told, json.dumps(said.document).encode()
+    if who != f"Bearer {TOKEN}":
+        where = f"{base}/.well-known/oauth-protected-resource/mcp"
+        return 401, {"www-authenticate": f'Bearer resource_metadata="{where}"'}, b""
+    return (429, {"retry-after": "7"}, b"") if headers.get("mcp-name") == "put" else None
 
 
 def over_http() -> None:
