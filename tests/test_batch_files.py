@@ -291,7 +291,7 @@ def test_a_sample_is_rehearsed() -> None:
     assert [(row.status, row.output, row.code) for row in found] == [
         ("done", {"receipt": "would be 1"}, ""),
         ("done", {"receipt": "would be 3"}, ""),
-        ("failed", None, "poor"),
+        ("failed", {"receipt": None}, "poor"),
     ]
     assert engine.runs() == []
     with pytest.raises(BadInput, match="sample"):
