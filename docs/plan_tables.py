@@ -12,6 +12,7 @@ from foreplan.planner.plan import Patch, Plan, Record, Step, Undo
 
 __all__ = ["fields_of", "patch_fields", "plan_fields", "step_fields", "undo_fields"]
 
+
 def plan_fields() -> str:
     """What stands at the top of a plan."""
     return fields_of(Plan)
