@@ -152,9 +152,12 @@ class Batching(Driving):
             rehearsed.append(RowResult(str(row.ordinal), row.ordinal, row.line, *said))
         return rehearsed
 
-    def source_of(self, batch_id: str) -> SourceAgain | None:
-        """Where the rows of a batch came from, for `resume_batch`; None where that cannot be read again."""
-        return source_again(batch_opened(self.journal, batch_id).source)
+    def source_of(self, batch_id: str, *, at: str | PathLike[str] | None = None) -> SourceAgain | None:
+        """Where the rows of a batch came from, for `resume_batch`; None where that cannot be read again.
+
+        `at`: where its file is now, if it has moved.
+        """
+        return source_again(batch_opened(self.journal, batch_id).source, at)
 
     def rows_under_way(self, batch_id: str) -> int:
         """How many rows of a batch are under way in this engine at the moment."""

@@ -121,10 +121,10 @@ class Fitting:
         columns = list(self.seen)
         marks = [mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]]
         if marks:
-            hint = f"is it written with delimiter={marks[0]!r}?"
+            hint = f"is it written with delimiter={marks[0]!r} (--delimiter)?"
         else:
             guess = did_you_mean(name, columns).removeprefix("; ") or f"it has {_listed(columns)}."
-            hint = f"{guess} Say which it is: columns={{{name!r}: …}}"
+            hint = f"{guess} Say which it is: columns={{{name!r}: …}}, or --map {name}=…"
         what = f"no column for the input {_quoted(name)}, which the plan requires,"
         return f"there is {what} in {self.source.name}; {hint}"
 
@@ -138,6 +138,11 @@ class Fitting:
         many = len(unused) > 1
         said = f"{'columns' if many else 'column'} {_listed(unused)} {'are' if many else 'is'}"
         return (f"the {said} no input of the plan",)
+
+    def columns_by_input(self) -> dict[str, str]:
+        """Which column each input is that has one; where rows bring their own, those that came."""
+        known = self.source.columns is not None
+        return {name: column for name, (column, _) in self._bound.items() if known or column in self.seen}
 
     def unused(self) -> list[str]:
         """Columns that are no input."""

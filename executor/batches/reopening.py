@@ -6,6 +6,7 @@ What a program handed over (a list, an iterator) cannot be found again; nor can 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ def describe(examined: Examined, *, personal: bool = False) -> dict[str, Any]:
     """The source of a batch for its opening. `personal`: inputs are not to be told, so the constants are left out."""
     source, fitting = examined.source, examined.fitting
     said: dict[str, Any] = {"name": source.name, "files": [str(path) for path in source.files]}
-    if isinstance(source, FileRows) and source.path.is_file():
+    if isinstance(source, FileRows) and source.path.is_file() and not _is_pipe(source.path):
         said["read_as"] = {
             "format": source.format,
             "encoding": source.encoding,
@@ -44,7 +45,9 @@ def describe(examined: Examined, *, personal: bool = False) -> dict[str, Any]:
     return said
 
 
-def source_again(said: Mapping[str, Any] | None, path: str | Path | None = None) -> SourceAgain | None:
+def source_again(
+    said: Mapping[str, Any] | None, path: str | PathLike[str] | None = None
+) -> SourceAgain | None:
     """The source that an opening names, or the same at another `path`; None where it cannot be found again."""
     if said is None or said.get("constants_untold"):
         return None
@@ -59,3 +62,8 @@ def source_again(said: Mapping[str, Any] | None, path: str | Path | None = None)
     else:
         return None
     return SourceAgain(rows, dict(said.get("columns", {})), dict(said.get("constants", {})))
+
+
+def _is_pipe(path: Path) -> bool:
+    """Whether a path names what a process was given, and means something else in the next."""
+    return path.parts[1:2] in (("dev",), ("proc",))
