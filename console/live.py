@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -487,7 +487,7 @@ class View:
         if self._live is None and not self._silent:
             self._speak(event)
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> Self:
         if not self._silent and self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(
                 console=self._console,

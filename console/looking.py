@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.text import Text
 
+from ..executor.batches.batch import Batch, is_batch, read_batch
 from ..executor.changes import contracts_of
 from ..executor.children import parent_of
-from ..executor.batches.batch import Batch, is_batch, read_batch
 from ..executor.engine import Engine
 from ..executor.events import BatchOpened, Event, encode
 from ..executor.journal.sqlite_journal import SqliteJournal

@@ -133,9 +133,9 @@ def _refuse(report: Report, source: Source) -> Code:
     raise Faulty(f"the plan in {plain(source.name, 200)} does not check", report.errors)
 
 
-def checked(engine: Engine, plan: Plan, source: Source) -> None:
-    """Raises `Faulty`, with the place of each thing that is wrong."""
-    report = engine.check(plan)
+def checked(engine: Engine, plan: Plan, source: Source, *, batch: bool = False) -> None:
+    """Raises `Faulty`, with the place of each thing that is wrong (with the plan as that of a `batch`)."""
+    report = engine.check(plan, batch=batch)
     if not report.ok:
         _refuse(_located(report, source), source)
 
@@ -167,9 +167,9 @@ def approve(
     asked, source = read_given_plan(path)
     setting = Setting(tools, rules)
     engine = setting.engine()
-    checked(engine, asked, source)
+    checked(engine, asked, source, batch=limit is not None)
     inputs = given.read(asked) if limit is None else None
-    found = engine.review(asked, inputs=inputs)
+    found = engine.review(asked, inputs=inputs, batch=limit is not None)
     to_file = output is not None and output != "-"
     # stdout is for the approval where it goes there
     show = screen.show if to_file else screen.note

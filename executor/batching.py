@@ -6,6 +6,7 @@ a journal -> the batch replayed -> what is left goes on
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from os import PathLike
@@ -13,8 +14,11 @@ from typing import Any
 
 from ..planner.approvals import Approval, tools_of
 from ..planner.plan import Plan
+from ..planner.reviewing import Review
+from ..planner.sharing import shared_in
 from ..policies.batches import BatchRules
 from ..policies.errors import BadInput, UnknownRun, expect
+from ..policies.policies import Budget
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from . import events as e
@@ -22,7 +26,7 @@ from .batches.batch import Batch, batch_of, read_batch
 from .batches.examining import MARK, Examined, changed, examine
 from .batches.reopening import SourceAgain, describe, source_again
 from .batches.rows import Row, RowResult
-from .batches.running import BatchRuntime, answer_of_batch
+from .batches.running import BatchRuntime, Regroup, answer_of_batch
 from .batches.sources import Rows
 from .batches.writing import Outputs, Written
 from .blocking import block, first_error
@@ -43,7 +47,9 @@ __all__ = ["Batching"]
 
 
 class Batching(Driving):
-    """What `Engine` does with batches."""
+    """What `Engine` does with batches. `regroup` mends rows that failed alike, where rows may not ask the planner each."""
+
+    regroup: Regroup | None = None
 
     async def run_batch(
         self,
@@ -71,7 +77,7 @@ class Batching(Driving):
 
         Raises what `run` raises, `BadInput` also for rows and for files that stand in the way.
         """
-        self._checked(plan)
+        self._checked(plan, batch=True)
         check_deadline(deadline)
         check_run_id(batch_id)
         rules = BatchRules() if rules is None else rules
@@ -125,6 +131,12 @@ class Batching(Driving):
         `run_batch` takes what this gives in place of the rows, and does not look at them again.
         """
         return await examine(plan.inputs, rows, columns=columns, constants=constants)
+
+    @abstractmethod
+    async def rehearse(
+        self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
+    ) -> Run:
+        """Run a plan for show."""
 
     async def rehearse_batch(
         self,
@@ -254,6 +266,41 @@ class Batching(Driving):
             raise is_closed(batch_id, state.closed, what="batch")
         self._batch_runtime(state, log).close_cancelled()
 
+    async def retry_batch(
+        self,
+        batch_id: str,
+        *,
+        rows: Rows | None = None,
+        columns: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        decisions: Mapping[str, Answer | str] | None = None,
+    ) -> Batch:
+        """Try again the rows of a closed batch that are not done, and begin those that never did.
+
+        They are the same runs: what had succeeded in them stays, calls have the keys that they had, and an act that has
+        happened is never made again. Rows that were set aside stay so. The approval of the batch covers it. `rows` are those of
+        the batch, as in `resume_batch`. Raises what that raises.
+        """
+        expect(str, batch_id, "the id of a batch")
+        await self._learn()
+        log = self.journal.reopen(batch_id)
+        with held(log):
+            state = self._batch_state(batch_id)
+            if state.closed is None:
+                raise BadInput(
+                    f"batch {batch_id!r} is not closed: take it up with resume_batch({batch_id!r})"
+                )
+            if not (state.failed or state.left or state.parked or state.shared in ("failed", "stopped")):
+                raise BadInput(
+                    f"batch {batch_id!r} has no row that could be tried again: {state.closed.message}"
+                )
+            examined = await self._examined_again(state, rows, columns, constants)
+            batch = self._taken_up_batch(state, log, self._written_again(state, examined))
+            batch.write(e.RowsReopened(*batch.stamp(), self.principal.id))
+            for id_, answer in _answers(state, decisions or {}).items():
+                batch.write(decision_made(id_, answer, batch.stamp()))
+            return await self._drive_batch(batch)
+
     def show_batch(self, batch_id: str) -> Batch:
         """A batch as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
         expect(str, batch_id, "the id of a batch")
@@ -267,7 +314,36 @@ class Batching(Driving):
         """`resume_batch` for programs without an event loop."""
         return block(partial(self.resume_batch, batch_id, **options), "resume_batch")
 
+    def retry_batch_blocking(self, batch_id: str, **options: Any) -> Batch:
+        """`retry_batch` for programs without an event loop."""
+        return block(partial(self.retry_batch, batch_id, **options), "retry_batch")
+
     # ------------------------------------------------------------------------------------------ inside
+
+    def _reserve(self, plan: Plan, rules: BatchRules) -> dict[str, float] | None:
+        """What each row may use at most of what the batch has a bound on. Raises `BadInput` where nobody knows."""
+        budget, own = rules.budget, self.policies.budget
+        if budget == Budget():
+            return None
+        reserve = dict[str, float]()
+        review = self.review(plan)
+        for name, most in (
+            ("tool_calls", _calls(review)),
+            ("cost", _cost(review)),
+            ("model_calls", 0),
+            ("tokens", 0),
+        ):
+            if getattr(budget, name) is None:
+                continue
+            bound = getattr(own, name)
+            if bound is None and most is None:
+                raise BadInput(
+                    f"the batch has a budget of {name}, and nobody knows how much of it a row may use: give each row a bound, "
+                    f"Policies(budget=Budget({name}=...))"
+                )
+            tries = self.policies.retry.attempts
+            reserve[name] = bound if bound is not None else (most or 0) * tries
+        return reserve
 
     def _batch_opening(
         self,
@@ -292,6 +368,8 @@ class Batching(Driving):
             rules=rules.model_dump(mode="json"),
             approval=approval.to_json() if approval is not None else None,
             source=describe(examined, personal="inputs" in self.policies.personal),
+            shared=shared_in(plan, self.registry),
+            reserve=self._reserve(plan, rules),
             planner=planner,
             hooks=self._host.asked,
             spent=spent_json(self._spent.pop(plan.digest, Used())),
@@ -366,9 +444,11 @@ class Batching(Driving):
         self, state: BatchState, log: BatchLog, written: Written | None = None
     ) -> BatchRuntime:
         host = self._host._replace(child=self._perform_child, early=None, chunk=None)
-        return BatchRuntime(
+        batch = BatchRuntime(
             state, log, self.journal, host, take_up=self._take_up_row, live=self._live, written=written
         )
+        batch.regroup = self.regroup
+        return batch
 
     def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:
         return self._taken_up(runtime, {})
@@ -393,6 +473,21 @@ def _evenly(rows: Iterable[Row], total: int, wanted: int) -> Iterator[Row]:
     """As many of the rows as are wanted, spread over all of them, the first among them."""
     places = {index * total // wanted for index in range(wanted)} if wanted < total else range(total)
     return (row for place, row in enumerate(rows) if place in places)
+
+
+def _calls(review: Review) -> int | None:
+    """The most calls of one row; None where no bound is known."""
+    return review.calls.most
+
+
+def _cost(review: Review) -> float | None:
+    """What one row costs at most, by what its tools state."""
+    found = 0.0
+    for step in review.every_step:
+        if step.cost and step.calls.most is None:
+            return None
+        found += step.cost * (step.calls.most or 0)
+    return found
 
 
 def _opened(state: BatchState) -> e.BatchOpened:

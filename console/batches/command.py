@@ -144,7 +144,7 @@ def batch(
     plan, source = read_given_plan(path)
     loaded = setting.loaded()
     engine = Engine(**loaded)
-    checked(engine, plan, source)
+    checked(engine, plan, source, batch=True)
     found = _looked_at(screen, engine, plan, rows, reading)
     if strict:
         found.refuse_set_aside()
@@ -225,7 +225,7 @@ def _approval_here(
     full: bool,
 ) -> Approval | None:
     """The yes of whoever sits here, where the plan needs one; what would run is shown before."""
-    review = engine.review(plan)
+    review = engine.review(plan, batch=True)
     if not (review.needs_approval or consent.yes):
         for finding in found.findings[:5]:
             screen.say(f"set aside: {finding}")

@@ -43,12 +43,12 @@ class Outputs(NamedTuple):
         cls, results: str | os.PathLike[str] | None, failures: str | os.PathLike[str] | None, overwrite: bool
     ) -> Outputs:
         """The files as they were named. Raises `BadInput` where both are the same."""
-        paths = [None if path is None else os.path.realpath(os.fspath(path)) for path in (results, failures)]
-        if paths[0] is not None and paths[0] == paths[1]:
+        one, other = (None if p is None else os.path.realpath(os.fspath(p)) for p in (results, failures))
+        if one is not None and one == other:
             raise BadInput(
                 "the results and the failures of a batch are two files; name another for one of them"
             )
-        return cls(*paths, overwrite)
+        return cls(one, other, overwrite)
 
     @classmethod
     def read(cls, said: Mapping[str, Any] | None) -> Outputs:
