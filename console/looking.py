@@ -130,7 +130,8 @@ def runs(screen: Screen, *, journal: o.Journal = None) -> Code:
     ]
     screen.document({"runs": lines})
     screen.show(
-        telling.run_list(listed, {run: found.message for run, found in batches.items()}), important=True
+        telling.run_list(listed, {run: batch_telling.shortly(found) for run, found in batches.items()}),
+        important=True,
     )
     return Code.DONE
 

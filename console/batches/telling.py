@@ -32,7 +32,7 @@ from ..lines import (
 )
 from ..telling import NEXT, STATES, questions
 
-__all__ = ["account", "document", "fate", "of_rows", "rehearsed", "what_to_run"]
+__all__ = ["account", "document", "fate", "of_rows", "rehearsed", "shortly", "what_to_run"]
 
 _FINDINGS = 5
 _FAILURES = 5
@@ -94,6 +94,14 @@ def _inputs(found: Examined) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _terms(found: Examined, rules: BatchRules, review: Review) -> Iterator[tuple[str, Text]]:
+    if review.shared:
+        once = ", ".join(plain(id_, NAME) for id_ in review.shared)
+        yield (
+            "once",
+            Text(
+                f"{once}: for all rows together, which share what {'it gives' if len(review.shared) == 1 else 'they give'}"
+            ),
+        )
     most = review.calls.most
     if most is not None:
         yield "calls", Text(f"at most {most * found.runnable:,}: {most:,} for each row, without retries")
@@ -151,6 +159,13 @@ def rehearsed(found: Examined, results: Sequence[RowResult]) -> RenderableType:
 def fate(batch: Batch) -> str:
     """`done`, or `stopped (budget)`."""
     return f"{batch.status} ({batch.reason})" if batch.reason and batch.status == "stopped" else batch.status
+
+
+def shortly(batch: Batch) -> str:
+    """`27 of 31 rows, 4 failed`: for a list."""
+    ended = sum(batch.counts[status] for status in ("done", "failed", "stopped", "refused"))
+    bad = ended - batch.counts["done"]
+    return f"{ended:,} of {count(batch.total, 'row')}" + (f", {bad:,} not done" if bad else "")
 
 
 def account(batch: Batch, *, took: float | None = None) -> RenderableType:
