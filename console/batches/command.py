@@ -12,13 +12,14 @@ from typing import Any
 
 from rich.text import Text
 
-from ...executor.batches.batch import Batch, read_batch
+from ...executor.batches.batch import Batch
 from ...executor.batches.examining import Examined
 from ...executor.batches.reopening import SourceAgain
 from ...executor.batches.sources import FileRows, Rows
 from ...executor.batches.sqlite_rows import SqliteRows
 from ...executor.engine import Engine
 from ...executor.journal.journal import Journal, MemoryJournal
+from ...executor.recorded import batch_opened
 from ...planner.approvals import Approval, RowLimit
 from ...planner.plan import Plan
 from ...policies.batches import BatchRules
@@ -266,9 +267,10 @@ def retry(
     setting = Setting(tools, rules, minds, kept, authorize)
     with stored(kept.journal, key=kept.journal_key) as journal:
         assert journal is not None
-        found = read_batch(journal, run_in(journal, batch_id))
+        batch_id = run_in(journal, batch_id)
+        batch_opened(journal, batch_id)
         going = Going(again=True, moved=moved, words=tuple(decide), by=by, reason=reason)
-        return go_on(screen, setting, journal, found.id, going)
+        return go_on(screen, setting, journal, batch_id, going)
 
 
 @dataclass(frozen=True)
@@ -380,11 +382,13 @@ def _advice(setting: Setting, ended: Batch, failures: str | None) -> Iterator[st
     if ended.status in ("waiting", "running"):
         yield from _waits(setting, ended)
         return
-    if ended.counts["failed"] or ended.counts["stopped"] or ended.counts["not_begun"]:
+    again = ended.counts["failed"] or ended.counts["stopped"] or ended.counts["not_begun"]
+    if again:
         yield "Try those that are not done again, once what failed is mended:"
         yield f"  {setting.command('retry', ended.id)}"
     if failures is not None and (ended.counts["refused"] or ended.counts["failed"]):
-        yield f"Or mend the rows in {plain(failures, 200)}, and give that file to a batch of its own."
+        or_ = "Or mend" if again else "Mend"
+        yield f"{or_} the rows in {plain(failures, 200)}, and give that file to a batch of its own."
 
 
 def _waits(setting: Setting, ended: Batch) -> Iterator[str]:
