@@ -96,7 +96,7 @@ def _show_batch(screen: Screen, kept: SqliteJournal, batch_id: str, at: int | No
 
 def _follow(screen: Screen, journal: str | None, run_id: str, *, after: int, every: float = 0.5) -> Code:
     """The events of a run as they happen, in whatever process, until it is closed; with --json one document a line."""
-    with stored(journal) as kept:
+    with stored(journal, reading=True) as kept:
         assert kept is not None
         run_id = run_in(kept, run_id)
         start = next(iter(kept.events(run_id))).at
