@@ -5,7 +5,7 @@ A command takes an option by naming it as the type of a parameter; `app.py` make
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -112,6 +112,15 @@ __all__ = [
 MANY: list[str] = []
 """What an option is that may be repeated, and was not given."""
 
+
+def _tools(about: str) -> Any:
+    """The option that names tools; what they are for differs."""
+    names = ("--tools", "-t")
+    return typer.Option(
+        *names, metavar="MODULE:NAME", envvar="FOREPLAN_TOOLS", help=about, show_default=False
+    )
+
+
 Goal = Annotated[
     str, typer.Argument(metavar="GOAL", help="What is to be achieved, in words.", show_default=False)
 ]
@@ -147,14 +156,7 @@ Value = Annotated[
 GoingOn = Annotated[bool, typer.Option("--resume", help="Go on with the run here; needs --tools.")]
 ToolsToGoOn = Annotated[
     str,
-    typer.Option(
-        "--tools",
-        "-t",
-        metavar="MODULE:NAME",
-        envvar="FOREPLAN_TOOLS",
-        help="The tools, to go on: module:attribute or path/to/file.py:attribute.",
-        show_default=False,
-    ),
+    _tools("The tools, to go on: module:attribute or path/to/file.py:attribute."),
 ]
 Watching = Annotated[
     bool,
@@ -192,13 +194,8 @@ Wanted = Annotated[int, typer.Option("-k", min=1, help="How many tools a search 
 
 Tools = Annotated[
     str,
-    typer.Option(
-        "--tools",
-        "-t",
-        metavar="MODULE:NAME",
-        envvar="FOREPLAN_TOOLS",
-        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL.",
-        show_default=False,
+    _tools(
+        "The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL."
     ),
 ]
 Planner = Annotated[
@@ -408,14 +405,7 @@ At = Annotated[
 ]
 AnyTools = Annotated[
     str | None,
-    typer.Option(
-        "--tools",
-        "-t",
-        metavar="MODULE:NAME",
-        envvar="FOREPLAN_TOOLS",
-        help="The tools of today, of which the contracts count; without, those that were recorded.",
-        show_default=False,
-    ),
+    _tools("The tools of today, of which the contracts count; without, those that were recorded."),
 ]
 OtherPlan = Annotated[
     str | None,
