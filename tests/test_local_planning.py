@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from rooms import ROOT
-from support.local_evaluation import evaluate, figures, requests
+from support.local_evaluation import LONGEST, evaluate, figures, requests
 from support.local_models import LARGE, fetched
 
 from foreplan import LocalModel
@@ -55,7 +55,7 @@ def test_the_licence_audit_is_planned_from_sentences_and_run_or_refused(path: Pa
 def test_sixty_requests_are_planned_and_each_ends(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every answer is read, every plan that checks is run; the figures are written to FOREPLAN_FIGURES."""
     asked = requests()
-    with LocalModel(path) as model:
+    with LocalModel(path, max_completion_tokens=LONGEST) as model:
         judged = evaluate(model, asked, told=lambda one: None)
     found = figures(judged)
     assert found["all"]["requests"] == len(asked) >= 60

@@ -15,10 +15,9 @@ from foreplan.planner.requests import PlanRequest, ReplanRequest
 __all__ = ["INPUTS", "SENTENCE", "planned_by", "planner"]
 
 SENTENCE = (
-    "Make these steps. packages: list the packages in inputs.folders. metadata: for each package of packages, read the "
-    "metadata in package.folder. licences: for each found of metadata, normalise the licence of found, and skip what fails. "
-    "verdicts: in one call, judge the lists metadata and licences by inputs.policy. table: write verdicts to the file licences.csv in inputs.out. "
-    "page: write verdicts and inputs.folders to the file licences.md in inputs.out."
+    "List the packages in inputs.folders, read the metadata of each package, and normalise the licence of each. Judge the "
+    "list of metadata and the list of licences by inputs.policy. Write the verdicts to licences.csv and to licences.md in "
+    "the folder inputs.out."
 )
 """What a model is asked, in place of the plan."""
 INPUTS = load_plan(Path(__file__).with_name("plan.yaml")).inputs
@@ -49,5 +48,17 @@ planner = FunctionPlanner(plan, replan)
 
 
 def planned_by(model: ChatModel) -> FunctionPlanner:
-    """Plans of a small model, mended by the rules."""
-    return FunctionPlanner(ModelPlanner(model, form="python").plan, replan)
+    """Plans of a small model, mended by the rules, which also see to it that a package without a licence stops nothing."""
+    return FunctionPlanner(ModelPlanner(model, form="python").plan, _replan_of_model)
+
+
+def _replan_of_model(request: ReplanRequest) -> Patch:
+    silent = sorted({f.step for f in request.failures if f.failure.code == "no_licence_data"})
+    if not silent:
+        return replan(request)
+    return Patch(add=[_going_on(request.plan.by_id[id]) for id in silent])
+
+
+def _going_on(step: Step) -> Step:
+    changes = {"id": f"{step.id}_again", "replaces": step.id, "on_failure": "skip"}
+    return Step.model_validate({**step.to_json(), **changes})
