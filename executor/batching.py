@@ -12,14 +12,17 @@ from typing import Any
 
 from ..planner.approvals import Approval, tools_of
 from ..planner.plan import Plan
+from ..planner.reviewing import Review
+from ..planner.sharing import shared_in
 from ..policies.batches import BatchRules
 from ..policies.errors import BadInput, UnknownRun, expect
+from ..policies.policies import Budget
 from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from . import events as e
 from .batches.batch import Batch, batch_of, read_batch
 from .batches.examining import MARK, Examined, changed, examine
-from .batches.running import BatchRuntime, answer_of_batch
+from .batches.running import BatchRuntime, Regroup, answer_of_batch
 from .batches.sources import Rows
 from .blocking import block, first_error
 from .changes import Terms, accepted_by
@@ -39,7 +42,9 @@ __all__ = ["Batching"]
 
 
 class Batching(Driving):
-    """What `Engine` does with batches."""
+    """What `Engine` does with batches. `regroup` mends rows that failed alike, where rows may not ask the planner each."""
+
+    regroup: Regroup | None = None
 
     async def run_batch(
         self,
@@ -61,7 +66,7 @@ class Batching(Driving):
 
         Raises what `run` raises, `BadInput` also for rows.
         """
-        self._checked(plan)
+        self._checked(plan, batch=True)
         check_deadline(deadline)
         check_run_id(batch_id)
         rules = BatchRules() if rules is None else rules
@@ -175,6 +180,34 @@ class Batching(Driving):
             raise is_closed(batch_id, state.closed, what="batch")
         self._batch_runtime(state, log).close_cancelled()
 
+    async def retry_batch(
+        self, batch_id: str, *, decisions: Mapping[str, Answer | str] | None = None
+    ) -> Batch:
+        """Try again the rows of a closed batch that are not done, and begin those that never did.
+
+        They are the same runs: what had succeeded in them stays, calls have the keys that they had, and an act that has
+        happened is never made again. Rows that were set aside stay so. The approval of the batch covers it. Raises what
+        `resume_batch` raises.
+        """
+        expect(str, batch_id, "the id of a batch")
+        await self._learn()
+        log = self.journal.reopen(batch_id)
+        with held(log):
+            state = self._batch_state(batch_id)
+            if state.closed is None:
+                raise BadInput(
+                    f"batch {batch_id!r} is not closed: take it up with resume_batch({batch_id!r})"
+                )
+            if not (state.failed or state.left or state.parked or state.shared in ("failed", "stopped")):
+                raise BadInput(
+                    f"batch {batch_id!r} has no row that could be tried again: {state.closed.message}"
+                )
+            batch = self._taken_up_batch(state, log)
+            batch.write(e.RowsReopened(*batch.stamp(), self.principal.id))
+            for id_, answer in _answers(state, decisions or {}).items():
+                batch.write(decision_made(id_, answer, batch.stamp()))
+            return await self._drive_batch(batch)
+
     def show_batch(self, batch_id: str) -> Batch:
         """A batch as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
         expect(str, batch_id, "the id of a batch")
@@ -188,7 +221,36 @@ class Batching(Driving):
         """`resume_batch` for programs without an event loop."""
         return block(partial(self.resume_batch, batch_id, **options), "resume_batch")
 
+    def retry_batch_blocking(self, batch_id: str, **options: Any) -> Batch:
+        """`retry_batch` for programs without an event loop."""
+        return block(partial(self.retry_batch, batch_id, **options), "retry_batch")
+
     # ------------------------------------------------------------------------------------------ inside
+
+    def _reserve(self, plan: Plan, rules: BatchRules) -> dict[str, float] | None:
+        """What each row may use at most of what the batch has a bound on. Raises `BadInput` where nobody knows."""
+        budget, own = rules.budget, self.policies.budget
+        if budget == Budget():
+            return None
+        reserve = dict[str, float]()
+        review = self.review(plan)
+        for name, most in (
+            ("tool_calls", _calls(review)),
+            ("cost", _cost(review)),
+            ("model_calls", 0),
+            ("tokens", 0),
+        ):
+            if getattr(budget, name) is None:
+                continue
+            bound = getattr(own, name)
+            if bound is None and most is None:
+                raise BadInput(
+                    f"the batch has a budget of {name}, and nobody knows how much of it a row may use: give each row a bound, "
+                    f"Policies(budget=Budget({name}=...))"
+                )
+            tries = self.policies.retry.attempts
+            reserve[name] = bound if bound is not None else (most or 0) * tries
+        return reserve
 
     def _batch_opening(
         self,
@@ -212,6 +274,8 @@ class Batching(Driving):
             rules=rules.model_dump(mode="json"),
             approval=approval.to_json() if approval is not None else None,
             source={"name": examined.source.name, "files": [str(path) for path in examined.source.files]},
+            shared=shared_in(plan, self.registry),
+            reserve=self._reserve(plan, rules),
             planner=planner,
             hooks=self._host.asked,
             spent=spent_json(self._spent.pop(plan.digest, Used())),
@@ -270,7 +334,9 @@ class Batching(Driving):
 
     def _batch_runtime(self, state: BatchState, log: BatchLog) -> BatchRuntime:
         host = self._host._replace(child=self._perform_child, early=None, chunk=None)
-        return BatchRuntime(state, log, self.journal, host, take_up=self._take_up_row, live=self._live)
+        batch = BatchRuntime(state, log, self.journal, host, take_up=self._take_up_row, live=self._live)
+        batch.regroup = self.regroup
+        return batch
 
     def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:
         return self._taken_up(runtime, {})
@@ -284,6 +350,21 @@ class Batching(Driving):
             del self._batches[batch.run]
         batch.release()
         return batch_of(batch.state, self.journal, problem=str(batch.problem) if batch.problem else "")
+
+
+def _calls(review: Review) -> int | None:
+    """The most calls of one row; None where no bound is known."""
+    return review.calls.most
+
+
+def _cost(review: Review) -> float | None:
+    """What one row costs at most, by what its tools state."""
+    found = 0.0
+    for step in review.every_step:
+        if step.cost and step.calls.most is None:
+            return None
+        found += step.cost * (step.calls.most or 0)
+    return found
 
 
 def _opened(state: BatchState) -> e.BatchOpened:

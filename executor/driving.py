@@ -79,12 +79,12 @@ class Driving(Planning):
     async def _perform_child(self, call: Call, state: State) -> Result:
         """One attempt of a sub-plan for a run in this state."""
 
-    def _checked(self, plan: Plan) -> None:
+    def _checked(self, plan: Plan, *, batch: bool = False) -> None:
         """Raises `CheckFailed`. The last plan that passed with these very tools is not checked again."""
         tools = tuple(self.registry)
-        if self._passed is not None and self._passed[0] is plan and self._passed[1] == tools:
+        if self._passed is not None and self._passed[0] is plan and self._passed[1] == tools and not batch:
             return
-        report = self.check(plan)
+        report = self.check(plan, batch=batch)
         if not report.ok:
             raise CheckFailed(report)
         self._passed = (plan, tools)

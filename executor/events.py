@@ -16,6 +16,7 @@ events; its own are
 
     BatchOpened RowsTaken                                      the plan and rules of all rows; all of them are there
     RowSettled RowParked RowsReopened                          a row ended, waits, is to be tried again
+    GroupSettled                                               what becomes of rows that failed alike
     ToolHeld ToolFreed                                         a broken tool holds rows back, and is back
 
 and those of a row that no other run has: RowOpened, in the place of RunOpened and PlanAccepted, and RowReopened.
@@ -45,6 +46,7 @@ __all__ = [
     "DecisionAsked",
     "DecisionMade",
     "Event",
+    "GroupSettled",
     "HookAnswered",
     "ModelAnswered",
     "Outcome",
@@ -332,7 +334,8 @@ class RunClosed(NamedTuple):
 class BatchOpened(NamedTuple):
     """A batch exists: `plan` is to be run for each row, by what stands here. `rules` are its own (`BatchRules`).
 
-    `source` says where the rows come from, for people; the other fields mean what they do in `RunOpened`.
+    `source` says where the rows come from, for people; `shared` are the steps that run once, in a run of their own;
+    `reserve` is what is kept of the budget of the batch for each row under way; the other fields mean what they do in `RunOpened`.
     """
 
     seq: int
@@ -347,6 +350,8 @@ class BatchOpened(NamedTuple):
     rules: dict[str, Any]
     approval: dict[str, Any] | None = None
     source: dict[str, Any] | None = None
+    shared: tuple[str, ...] = ()
+    reserve: dict[str, float] | None = None
     planner: bool = False
     hooks: tuple[str, ...] = ()
     spent: dict[str, Any] | None = None
@@ -430,6 +435,18 @@ class RowParked(NamedTuple):
     group: dict[str, Any] | None = None
 
 
+class GroupSettled(NamedTuple):
+    """What becomes of the rows that wait with this group: they go on with a patch, or fail for want of one (`message`)."""
+
+    seq: int
+    at: float
+    dice: float
+    group: str
+    patch: Patch | None = None
+    digest: str = ""
+    message: str = ""
+
+
 class RowsReopened(NamedTuple):
     """The batch goes on after its end: rows that are not done are to be tried again, and the others to begin."""
 
@@ -480,6 +497,7 @@ Event: TypeAlias = (
     | RowsTaken
     | RowSettled
     | RowParked
+    | GroupSettled
     | RowsReopened
     | ToolHeld
     | ToolFreed
@@ -510,6 +528,7 @@ EVENTS: dict[str, type[Event]] = {
         RowsTaken,
         RowSettled,
         RowParked,
+        GroupSettled,
         RowsReopened,
         ToolHeld,
         ToolFreed,
@@ -546,6 +565,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "waiting": tuple,
     "findings": tuple,
     "questions": tuple,
+    "shared": tuple,
 }
 
 

@@ -60,13 +60,18 @@ class Planning:
     _spent: dict[str, Used]
     """What making a plan has used, by its digest, until a run is charged with it."""
 
-    def check(self, plan: Plan) -> Report:
-        """Everything that is wrong with a plan, in one pass; runs no tool code."""
-        return check(plan, self.registry, self.policies, principal=self.principal)
+    def check(self, plan: Plan, *, batch: bool = False) -> Report:
+        """Everything that is wrong with a plan (or with it as the plan of a batch), in one pass; runs no tool code."""
+        return check(plan, self.registry, self.policies, principal=self.principal, batch=batch)
 
-    def review(self, plan: Plan, *, inputs: Mapping[str, Any] | None = None) -> Review:
-        """Every call, effect, permission, approval and bound of a plan, for people; runs no tool code."""
-        return review(plan, self.registry, self.policies, inputs=inputs, principal=self.principal)
+    def review(self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, batch: bool = False) -> Review:
+        """Every call, effect, permission, approval and bound of a plan, for people; runs no tool code.
+
+        `batch`: of one row of a batch, with what all rows share.
+        """
+        return review(
+            plan, self.registry, self.policies, inputs=inputs, principal=self.principal, batch=batch
+        )
 
     async def plan(self, goal: str, *, inputs: Mapping[str, Any] | None = None) -> Plan:
         """A checked plan for this goal. `inputs` is the JSON Schema of what the plan is to be run with.

@@ -16,8 +16,9 @@ from . import events as e
 from .changes import contracts_of
 from .events import Event
 from .journal.journal import Journal
+from .mind.batch import shared_results
 from .mind.mind import all_stays, replay
-from .mind.rows import Common, common_of
+from .mind.rows import Common, common_of, of_shared, shared_id
 from .mind.state import State
 from .run import Run, run_of
 
@@ -50,7 +51,7 @@ def recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
     if events and isinstance(events[0], e.BatchOpened):
         raise BadInput(f"{run_id!r} is a batch, and no run: engine.show_batch({run_id!r}) tells of it")
     if events and isinstance(events[0], e.RowOpened):
-        common = common_recorded(journal, events[0].batch)
+        common = common_recorded(journal, events[0].batch, shared=events[0].ordinal == 0)
         return replay(State(common.registry, common), events)
     if not events or not isinstance(events[0], e.RunOpened):
         raise UnknownRun(f"the journal of run {run_id!r} does not begin with its opening")
@@ -71,11 +72,18 @@ def batch_opened(journal: Journal, batch: str) -> e.BatchOpened:
     return first
 
 
-def common_recorded(journal: Journal, batch: str) -> Common:
-    """What the rows of a batch have in common, by the contracts that were recorded."""
+def common_recorded(journal: Journal, batch: str, *, shared: bool = False) -> Common:
+    """What the rows of a batch have in common, by the contracts that were recorded; or (`shared`) the run of what they share."""
     opened = batch_opened(journal, batch)
     tools = [Tool.from_contract(contract) for contract in opened.contracts.values()]
-    return common_of(opened, Registry(*tools))
+    common = common_of(opened, Registry(*tools))
+    if not opened.shared:
+        return common
+    own = of_shared(common, opened)
+    if shared:
+        return own
+    ended = replay(State(own.registry, own), events_so_far(journal, shared_id(batch)))
+    return common._replace(shared=shared_results(ended) if ended.closed is not None else {})
 
 
 def without_contract(events: list[Event]) -> list[str]:

@@ -38,7 +38,7 @@ from ..registry.tools import result_schema
 from ..registry.values import Unserialisable, size_of, to_plain
 from . import events as e
 from .early import Early
-from .events import INTERRUPTED, PEOPLE, Event, Outcome
+from .events import INTERRUPTED, PARKED, PEOPLE, Event, Outcome
 from .hands.authorize import Authorize, refusal_of
 from .hands.hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hands.hearing import hear
@@ -268,7 +268,8 @@ class Runtime:
             if self._cancelled:
                 self.write(e.RunClosed(*self.stamp(), "stopped", "cancelled", None, "the run was cancelled"))
             else:
-                reason = PEOPLE if state.resting else self._host.leaving
+                at_rest = PARKED if state.group is not None else PEOPLE
+                reason = at_rest if state.resting else self._host.leaving
                 self.write(e.RunPaused(*self.stamp(), reason, tuple(state.decisions)))
         except JournalError as error:
             self.problem = error

@@ -23,7 +23,7 @@ from ..policies.spelling import spelled
 from ..policies.text import did_you_mean
 from ..registry.signatures import schema_of
 from ..registry.tools import Tool, ToolContext
-from .plan import OnFailure, Plan
+from .plan import OnFailure, Per, Plan
 from .references import Ref, template
 
 __all__ = ["Each", "Group", "Having", "PlanBuilder", "Repeat"]
@@ -79,9 +79,10 @@ class Having:
         when: bool | None = None,
         after: Iterable[object] = (),
         on_failure: OnFailure | None = None,
+        per: Per | None = None,
     ) -> Having:
         """What the next step is to have. `after` takes results of steps, groups or ids."""
-        return Having(self._draft, self._options | _options(id, when, after, on_failure))
+        return Having(self._draft, self._options | _options(id, when, after, on_failure, per))
 
     @overload
     def step(
@@ -291,9 +292,9 @@ def _named(name: str) -> Any:
 
 
 def _options(
-    id: str | None, when: object, after: Iterable[object], on_failure: OnFailure | None
+    id: str | None, when: object, after: Iterable[object], on_failure: OnFailure | None, per: Per | None
 ) -> dict[str, Json]:
-    said: dict[str, Json] = {"id": id, "on_failure": on_failure}
+    said: dict[str, Json] = {"id": id, "on_failure": on_failure, "per": per}
     said |= {"when": None if when is None else template(when), "after": [_id(step) for step in after] or None}
     return {key: value for key, value in said.items() if value is not None}
 

@@ -37,6 +37,7 @@ from .folding import Known
 from .graph import shorten_path
 from .hints import lookalikes, undescribed
 from .plan import DEEPEST_GROUP, Plan, Step, expect_plan
+from .sharing import shared_by_rows
 from .slips import slips
 from .study import Block, Part, Site, Study, finding, optional
 from .types import ANY, Type, describe, disjoint, type_of_value
@@ -49,18 +50,26 @@ Findings: TypeAlias = Iterator[Finding]
 
 @spelled
 def check(
-    plan: Plan, registry: Registry, policies: Policies | None = None, *, principal: Principal | None = None
+    plan: Plan,
+    registry: Registry,
+    policies: Policies | None = None,
+    *,
+    principal: Principal | None = None,
+    batch: bool = False,
 ) -> Report:
-    """Everything that is wrong or notable about this plan with these tools, in the order of the plan."""
+    """Everything that is wrong or notable about this plan with these tools, in the order of the plan.
+
+    `batch`: as the plan of a batch.
+    """
     expect_plan(plan)
     expect(Registry, registry, "the tools")
     faults = tuple(unsound(plan))
     if faults:
         return Report(faults)
-    return check_study(Study(plan, registry, principal, policies))
+    return check_study(Study(plan, registry, principal, policies), batch=batch)
 
 
-def check_study(study: Study) -> Report:
+def check_study(study: Study, *, batch: bool = False) -> Report:
     """The report on a plan that has been studied already."""
     found, known, policies = [*study.findings], Known(study), study.policies
     for rule in _RULES:
@@ -69,6 +78,7 @@ def check_study(study: Study) -> Report:
         *_constants(study, known),
         *_approval(study, policies),
         *over_budget(study, policies.budget, known),
+        *(shared_by_rows(study)[1] if batch else ()),
     ]
     return Report(tuple(sorted(found, key=_place)), digest(study.plan.to_json()))
 

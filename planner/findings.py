@@ -178,6 +178,20 @@ CODES: dict[str, CodeDoc] = {
         "Two calls with effects on the same tool may run in either order.",
         "Say `after` where the order matters.",
     ),
+    # batches
+    "per_unsaid": CodeDoc(
+        "error",
+        "In a batch: a step that is the same for every row has an effect, and does not say how often.",
+        "Say `per: batch` (once for all rows) or `per: row`.",
+    ),
+    "per_row": CodeDoc(
+        "error", "In a batch: a step is to run once for all rows, and depends on the row.", "Leave `per` out."
+    ),
+    "per_inside": CodeDoc(
+        "error",
+        "In a batch: a step inside a group says `per`.",
+        "Say it at the group, which runs as a whole.",
+    ),
     # tools
     "unknown_tool": CodeDoc("error", "No tool has this name.", "Use one of the tools that are offered."),
     "unknown_argument": CodeDoc("error", "The tool takes no such argument.", "Use the name suggested."),

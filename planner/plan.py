@@ -17,10 +17,14 @@ from ..policies.errors import expect
 from .findings import PlanUnreadable
 from .unreadable import findings_of
 
-__all__ = ["DEEPEST_GROUP", "OnFailure", "Patch", "Plan", "Record", "Step", "Undo", "expect_plan"]
+__all__ = ["DEEPEST_GROUP", "OnFailure", "Patch", "Per", "Plan", "Record", "Step", "Undo", "expect_plan"]
 
 OnFailure = Literal["stop", "skip"]
 """`stop`: dependants are blocked; `skip`: the result is null and dependants run."""
+
+
+Per = Literal["batch", "row"]
+"""Whether a step runs once for all rows of a batch or for each."""
 
 
 DEEPEST_GROUP = 3
@@ -105,6 +109,9 @@ class Step(Record):
     max: int | None = None
     """The most calls an `until` makes; exhausted is a time-out."""
     undo: Undo | None = None
+    per: Per | None = None
+    """In a batch: once for all rows (`batch`), or for each (`row`). Without it a step that depends on the row runs for each,
+    and one that does not and only reads runs once. In a single run it says nothing."""
     replaces: str | None = None
     """In a patched plan: the id of the step in whose place this one stands."""
 

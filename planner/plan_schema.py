@@ -138,6 +138,7 @@ _PLAIN_NAMES = {"not": {"enum": _SPECIAL}}
 
 def _common(patch: bool) -> dict[str, Json]:
     fields = {"each": _ref("list"), "as": _ID, "when": _ref("condition"), "after": _IDS, "on_failure": _ENDS}
+    fields["per"] = {"enum": ["batch", "row"]}
     return fields | ({"replaces": _TEXT} if patch else {})
 
 

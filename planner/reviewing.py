@@ -33,6 +33,7 @@ from .findings import CheckFailed, Report
 from .folding import Known
 from .inputs import settle_inputs
 from .plan import Plan, Step, expect_plan
+from .sharing import shared_by_rows
 from .study import Block, Site, Study
 from .types import describe
 
@@ -148,6 +149,10 @@ class Review:
     output: Json
     output_type: str
     report: Report
+    batch: bool = False
+    """Whether it is of a batch: `calls` and `seconds` are those of one row."""
+    shared: tuple[str, ...] = ()
+    """In a batch: the steps that run once, and whose results all rows share."""
 
     @property
     def needs_approval(self) -> bool:
@@ -166,6 +171,7 @@ class Review:
             "needs_approval": self.needs_approval,
             "approval": list(self.approval),
             "irreversible": list(self.irreversible),
+            **({"batch": True, "shared": list(self.shared)} if self.batch else {}),
             "calls": self.calls._asdict(),
             "effects": {name: count._asdict() for name, count in self.effects.items()},
             "seconds": self.seconds._asdict(),
@@ -223,10 +229,11 @@ def review(
     inputs: Mapping[str, Json] | None = None,
     principal: Principal | None = None,
     durations: Mapping[str, float] | None = None,
+    batch: bool = False,
 ) -> Review:
     """What the plan would do. A plan with errors is shown as far as it can be read; `report` says what is wrong.
 
-    `durations` are seconds by tool, for the estimate; without them only the timeouts are known. Raises `BadInput` for
+    `batch`: as the plan of a batch, of which one row is shown, and what all rows share. `durations` are seconds by tool, for the estimate; without them only the timeouts are known. Raises `BadInput` for
     inputs that do not fit the plan, `CheckFailed` for a plan built in Python that is no document at all.
     """
     expect_plan(plan)
@@ -236,7 +243,7 @@ def review(
     if faults:
         raise CheckFailed(Report(faults))
     study = Study(plan, registry, principal, rules)
-    report = check_study(study)
+    report = check_study(study, batch=batch)
     given = settle_inputs(plan, inputs) if inputs is not None and report.ok else inputs
     seen = _Seen(study, rules, principal or ANYONE, Known(study, given))
     planned = seen.block(study.root)
@@ -260,6 +267,8 @@ def review(
         output=plan.output,
         output_type=describe(study.output_type),
         report=report,
+        batch=batch,
+        shared=shared_by_rows(study)[0] if batch else (),
     )
 
 

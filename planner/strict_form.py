@@ -282,6 +282,7 @@ def _common(patch: bool) -> dict[str, Json]:
     fields |= {
         "after": _or_null(_list(_STRING)),
         "on_failure": _or_null({"type": "string", "enum": ["stop", "skip"]}),
+        "per": _or_null({"type": "string", "enum": ["batch", "row"]}),
     }
     return fields | ({"replaces": _or_null(_STRING)} if patch else {})
 
@@ -388,6 +389,7 @@ class _Write:
         said |= {
             "after": step.after if step.has("after") else None,
             "on_failure": step.on_failure if step.has("on_failure") else None,
+            "per": step.per,
         }
         if self.patch:
             said["replaces"] = step.replaces

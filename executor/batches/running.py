@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -22,15 +22,27 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from ...planner.bounds import rules_of
+from ...planner.findings import Finding
+from ...planner.plan import Patch
 from ...policies.errors import BadInput, JournalError
 from .. import events as e
 from ..blocking import DRIVING
-from ..events import ASIDE, Event
+from ..events import ASIDE, PEOPLE, Event
 from ..journal.journal import BatchLog, Journal, Opening
-from ..mind.batch import BatchState, advance_batch, conclusion, room, summary
+from ..mind.batch import (
+    BatchState,
+    advance_batch,
+    conclusion,
+    group_of,
+    may_go_on,
+    room,
+    shared_results,
+    summary,
+    unsettled_groups,
+)
 from ..mind.budget import used
 from ..mind.mind import advance, all_stays, replay
-from ..mind.rows import Common
+from ..mind.rows import Common, of_shared, shared_id
 from ..mind.state import State
 from ..run import open_questions, run_of
 from ..runtime import Answer, Host, Runtime
@@ -42,6 +54,9 @@ __all__ = ["BatchRuntime", "TakeUp", "answer_of_batch"]
 
 TakeUp = Callable[[Runtime], tuple[Any, ...]]
 """Takes up a row that was interrupted or has been answered: what is to be done."""
+
+Regroup = Callable[["BatchRuntime"], Awaitable[None]]
+"""Decides about each of `unsettled_groups(batch.state)` with `settle_group`, or writes a question for people about it."""
 
 _LOG = logging.getLogger("foreplan")
 _AT_ONCE = 100
@@ -77,6 +92,9 @@ class BatchRuntime:
         self._asking: set[str] = set()
         self._cancelled = False
         self._letting_go = False
+        self._mending = False
+        self.regroup: Regroup | None = None
+        """Decides about groups of rows that failed alike, when nothing else can go on."""
 
     @property
     def run(self) -> str:
@@ -159,8 +177,9 @@ class BatchRuntime:
         if self._host.limiter is not None:
             self._host.limiter.told.append(self._tool_told)
         self._cursor = self._journal.openings(self.state.run)
-        self._again.extend(ordinal for ordinal, parked in self.state.parked.items() if _may_go_on(parked))
+        self._take_up_parked()
         try:
+            await self._share()
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
                 self._ask_again()
@@ -173,6 +192,24 @@ class BatchRuntime:
             if self._host.limiter is not None:
                 self._host.limiter.told.remove(self._tool_told)
             self._let_go()
+
+    def _take_up_parked(self) -> None:
+        """Rows that waited and have what they waited for."""
+        state, known = self.state, set(self._again)
+        for ordinal, parked in state.parked.items():
+            if ordinal not in known and ordinal not in state.live and may_go_on(state, parked):
+                self._again.append(ordinal)
+
+    def settle_group(self, group: str, patch: Patch | None, digest: str = "", message: str = "") -> None:
+        """Decide what becomes of the rows of a group: they go on with a patch, or fail, and say why (`message`)."""
+        self.write(e.GroupSettled(*self.stamp(), group, patch, digest, message))
+        self._take_up_parked()
+
+    def row_state(self, ordinal: int) -> State:
+        """The state of a row that waits, from its journal."""
+        opening = self._journal.opening(row_id(self.state.run, ordinal))
+        assert opening is not None
+        return self._restored(opening, self._common)[0]
 
     def _tool_told(self, tool: str, broken: bool) -> None:
         """The limiter says, in any thread, that a tool is broken, or back."""
@@ -249,7 +286,9 @@ class BatchRuntime:
         if self._cancelled:
             self._over.set()
             return
-        command = conclusion(self.state, forthcoming=bool(self._asking))
+        if self._mend():
+            return
+        command = conclusion(self.state, forthcoming=bool(self._asking), now=self._now())
         if command is None:
             return
         self.write(command.kind(*self.stamp(), *command.fields))
@@ -258,6 +297,34 @@ class BatchRuntime:
             self._conclude()
         else:
             self._over.set()
+
+    def _mend(self) -> bool:
+        """Nothing else can go on: have a patch made for rows that failed alike. True where something comes of it."""
+        state = self.state
+        groups = {} if state.stopping or self._mending else unsettled_groups(state)
+        if not groups or state.decisions:
+            return self._mending
+        if self.regroup is None:
+            for group in groups:
+                self.settle_group(
+                    group, None, message="rows that fail alike need a planner that mends groups"
+                )
+            self._look_around()
+            return True
+        assert self._tasks is not None
+        self._mending = True
+        self._tasks.start_soon(self._regroup)
+        return True
+
+    async def _regroup(self) -> None:
+        assert self.regroup is not None
+        try:
+            await self.regroup(self)
+        except JournalError as error:
+            self._fail(error)
+        finally:
+            self._mending = False
+        self._look_around()
 
     def _fail(self, error: JournalError) -> None:
         """Nothing more can be recorded, so nothing more is started."""
@@ -269,7 +336,7 @@ class BatchRuntime:
 
     def _next(self) -> Opening | None:
         """The next row that may begin or go on; it is under way from here on."""
-        if room(self.state) <= 0 and not (self._again and not self.state.stopping):
+        if room(self.state, self._now()) <= 0 and not (self._again and not self.state.stopping):
             return None
         opening = self._next_again() or self._next_new()
         if opening is not None:
@@ -286,7 +353,7 @@ class BatchRuntime:
     def _next_new(self) -> Opening | None:
         """The next row that has not ended and does not wait."""
         state = self.state
-        if room(state) <= 0:
+        if room(state, self._now()) <= 0:
             return None
         for opening in self._cursor:
             ordinal = opening.opened.ordinal
@@ -304,15 +371,43 @@ class BatchRuntime:
             opening = None if self._letting_go or self._cancelled else self._next()
         self._look_around()
 
-    async def _row(self, opening: Opening) -> None:
+    async def _share(self) -> None:
+        """Run the steps that all rows share, once; every row has their results."""
+        opened = self.state.opened
+        assert opened is not None
+        if not opened.shared or self.state.closed is not None:
+            return
+        run, own = shared_id(opened.run), of_shared(self._common, opened)
+        try:
+            if self._journal.opening(run) is None:
+                row = e.RowOpened(1, self._now(), self._host.dice(), run, opened.run, 0, {})
+                self._log.row(run, 0).append(row)
+                await self._log.durable()
+            opening = self._journal.opening(run)
+            assert opening is not None
+            if not self.state.shared:
+                await self._row(opening, own)
+            if self.state.shared == "done":
+                ended = replay(State(own.registry, own), self._journal.events(run))
+                self._common = self._common._replace(shared=shared_results(ended))
+            elif self.problem is None and not self.state.stopping:  # people are asked
+                self.write(e.RunPaused(*self.stamp(), PEOPLE, ()))
+                self._letting_go = True
+                self._over.set()
+        except JournalError as error:
+            self._fail(error)
+
+    async def _row(self, opening: Opening, common: Common | None = None) -> None:
         """One row, from where it stands to its end, or to where only people can go on."""
         run, ordinal = opening.opened.run, opening.opened.ordinal
         try:
             log = self._log.row(run, ordinal, opening)
-            state, begun = self._restored(opening)
+            state, begun = self._restored(opening, common or self._common)
             runtime = Runtime(state, log, self._rows_host)
+            if state.closed is not None and self.state.is_reopened(ordinal):
+                begun = runtime.write(e.RowReopened(*runtime.stamp(), self._common.principal))
             if state.closed is None:
-                await self._drive(runtime, begun or self._take_up(runtime))
+                await self._drive(runtime, begun or self._going_on(runtime, ordinal))
             log.close()
             if runtime.problem is not None:
                 raise runtime.problem
@@ -321,9 +416,22 @@ class BatchRuntime:
         except JournalError as error:
             self._fail(error)
 
-    def _restored(self, opening: Opening) -> tuple[State, tuple[Any, ...]]:
+    def _going_on(self, runtime: Runtime, ordinal: int) -> tuple[Any, ...]:
+        """A row goes on after an interruption, with its answers, or with what was decided for its group."""
+        state, commands = runtime.state, self._take_up(runtime)
+        parked = self.state.parked.get(ordinal)
+        if state.group is None or parked is None:
+            return commands
+        decided = self.state.groups[group_of(parked)]
+        if decided.patch is not None:
+            event: Event = e.PatchAccepted(*runtime.stamp(), decided.patch, decided.digest)
+        else:
+            said = Finding("no_patch", "error", "", decided.message)
+            event = e.PatchRefused(*runtime.stamp(), (said.to_json(),), "hook")
+        return (*commands, *runtime.write(event))
+
+    def _restored(self, opening: Opening, common: Common) -> tuple[State, tuple[Any, ...]]:
         """The state of a row; and what is to be done, where it only begins."""
-        common = self._common
         state = State(common.registry, common)
         if opening.line.events == 1:
             commands = advance(state, opening.opened)
@@ -378,6 +486,8 @@ class BatchRuntime:
         elif state.resting and state.decisions:
             questions = tuple(asked.id for asked in open_questions(state))
             self.write(e.RowParked(*self.stamp(), ordinal, run, questions))
+        elif state.resting and state.group is not None:
+            self.write(e.RowParked(*self.stamp(), ordinal, run, (), state.group))
 
     # ------------------------------------------------------------------------------------------ people
 
@@ -420,11 +530,6 @@ def answer_of_batch(asked: e.DecisionAsked, said: Answer | str) -> Answer:
         choice = answer.choice if isinstance(answer, Answer) else answer
         raise BadInput(f"{choice!r} is no answer to {asked.id!r}; say one of {', '.join(asked.options)}")
     return answer
-
-
-def _may_go_on(parked: e.RowParked) -> bool:
-    """Whether a row that waited has all its answers."""
-    return not parked.questions and parked.group is None
 
 
 def _why(state: State) -> tuple[str, str]:

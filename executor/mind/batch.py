@@ -17,11 +17,13 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from ...policies.batches import BatchRules, too_many_failed
+from ...policies.canonical import digest
 from ...policies.text import count
 from .. import events as e
 from ..events import PEOPLE, Event
 from .budget import Used, exact
-from .state import StaleState, Write
+from .rows import Shared
+from .state import StaleState, State, Write
 
 __all__ = [
     "CANARY",
@@ -29,10 +31,14 @@ __all__ = [
     "Ended",
     "advance_batch",
     "conclusion",
+    "group_of",
+    "may_go_on",
     "replay_batch",
     "room",
+    "shared_results",
     "standing",
     "summary",
+    "unsettled_groups",
 ]
 
 CANARY = "canary"
@@ -40,6 +46,8 @@ CANARY = "canary"
 _STATUSES = ("", "done", "failed", "stopped", "refused")
 """How a row ended, as a byte: 0 where it has not."""
 _CODE = {status: code for code, status in enumerate(_STATUSES)}
+_AGAIN = 255
+"""Of a row that ended and is to be tried again."""
 
 
 class Ended(NamedTuple):
@@ -68,6 +76,8 @@ class BatchState:
         self.began = 0
         """Rows that ended or wait after they had begun."""
         self.parked: dict[int, e.RowParked] = {}
+        self.shared = ""
+        """How the run of the shared steps ended."""
         self.live: set[int] = set()
         """Rows under way in this process."""
         self.tool_calls = 0
@@ -75,9 +85,10 @@ class BatchState:
         self.tokens = 0
         self.cost = Decimal(0)
         self.away = 0.0
+        self.groups: dict[str, e.GroupSettled] = {}
+        """What became of rows that failed alike, by what they failed of (`group_of`)."""
         self.held: set[str] = set()
         """Tools that are broken at the moment."""
-        self.reopened: frozenset[int] | None = None
         self.decisions: dict[str, e.DecisionAsked] = {}
         self.answered: dict[str, e.DecisionMade] = {}
         self.canary_over = False
@@ -112,7 +123,12 @@ class BatchState:
 
     def status_of(self, ordinal: int) -> str:
         """How a row ended; "" where it has not."""
-        return _STATUSES[self.ended[ordinal]] if ordinal < len(self.ended) else ""
+        code = self.ended[ordinal] if ordinal < len(self.ended) else 0
+        return "" if code == _AGAIN else _STATUSES[code]
+
+    def is_reopened(self, ordinal: int) -> bool:
+        """Whether a row that ended before is to be tried again."""
+        return ordinal < len(self.ended) and self.ended[ordinal] == _AGAIN
 
     def used(self) -> Used:
         """What its rows have used up so far, those under way not included."""
@@ -140,20 +156,62 @@ def replay_batch(events: Iterable[Event]) -> BatchState:
     return state
 
 
+def group_of(parked: e.RowParked) -> str:
+    """What a row that waits has in common with others that failed alike; "" where it waits for people."""
+    return "" if parked.group is None else digest(parked.group)
+
+
+def unsettled_groups(state: BatchState) -> dict[str, list[int]]:
+    """The rows that wait for a patch, by group, of groups of which nothing has been decided."""
+    found: dict[str, list[int]] = {}
+    for ordinal, parked in state.parked.items():
+        group = group_of(parked)
+        if group and group not in state.groups:
+            found.setdefault(group, []).append(ordinal)
+    return found
+
+
+def may_go_on(state: BatchState, parked: e.RowParked) -> bool:
+    """Whether a row that waited has all its answers, or its group has."""
+    return not parked.questions and (parked.group is None or group_of(parked) in state.groups)
+
+
+def shared_results(state: State) -> dict[str, Shared]:
+    """How the shared steps ended, by the state of their run."""
+    return {
+        id_: Shared(node.outcome, node.value, node.failure, node.reason)
+        for id_, node in state.nodes.items()
+        if node.outcome is not None
+    }
+
+
 # ---------------------------------------------------------------------------------------------- what may be done
 
 
-def room(state: BatchState) -> int:
+def room(state: BatchState, now: float | None = None) -> int:
     """How many more rows may begin now."""
     if state.rows is None or state.stopping or state.closed is not None or (state.held and state.live):
         return 0
     most = min(state.rules.at_once - len(state.live), state.left)
     if state.rules.canary and not state.canary_over:
         most = min(most, state.rules.canary - state.began - len(state.live))
-    return max(most, 0)
+    return max(min(most, _affordable(state, most, state.at if now is None else now)), 0)
 
 
-def conclusion(state: BatchState, forthcoming: bool = False) -> Write | None:
+def _affordable(state: BatchState, most: int, now: float) -> int:
+    """How many rows the budget of the batch allows, with what each may use at most kept for those under way."""
+    budget, opened = state.rules.budget, state.opened
+    if opened is None or opened.reserve is None:
+        return most
+    if budget.seconds is not None and now - opened.at - state.away >= budget.seconds:
+        return 0
+    for name, each in opened.reserve.items():
+        left = getattr(budget, name) - float(getattr(state, name)) - len(state.live) * each
+        most = min(most, int(left // each) if each else most if left > 0 else 0)
+    return most
+
+
+def conclusion(state: BatchState, forthcoming: bool = False, *, now: float | None = None) -> Write | None:
     """What is to be written where no row is under way and none may begin; None: wait for what is asked.
 
     `forthcoming`: somebody here is being asked.
@@ -162,7 +220,10 @@ def conclusion(state: BatchState, forthcoming: bool = False) -> Write | None:
         return None
     if state.stopping or not (state.left or state.parked):
         return Write(e.RunClosed, _closing(state))
-    if state.left and not state.decisions:
+    if state.left and not _affordable(state, 1, state.at if now is None else now):
+        bad = "the budget of the batch allows no further row"
+        return Write(e.RunClosed, ("stopped", "budget", summary(state), f"{_told(state)}; {bad}"))
+    if state.left and CANARY not in state.decisions:
         return Write(e.DecisionAsked, (CANARY, "canary", (), ("approve", "reject"), _canary(state)))
     return None if forthcoming else Write(e.RunPaused, (PEOPLE, tuple(state.decisions)))
 
@@ -248,9 +309,12 @@ def _row_settled(state: BatchState, event: e.RowSettled) -> None:
     """Each row ends once, until it is reopened."""
     if event.ordinal >= len(state.ended):  # one that was set aside while the others came
         state.ended.extend(bytes(event.ordinal + 1 - len(state.ended)))
-    if state.ended[event.ordinal]:
+    if state.status_of(event.ordinal):
         raise StaleState(f"row {event.ordinal} of batch {state.run!r} has ended before")
     state.ended[event.ordinal] = _CODE[event.status]
+    if not event.ordinal:
+        _shared_settled(state, event)
+        return
     state.counts[Ended(event.status, event.kind, event.code)] += 1
     if not event.run:
         return
@@ -260,6 +324,15 @@ def _row_settled(state: BatchState, event: e.RowSettled) -> None:
     if not state.stopping and too_many_failed(state.rules, state.failed, _ran(state)):
         state.stopping = "failures"
         state.why = f"{count(state.failed, 'row')} failed, so no further one began"
+
+
+def _shared_settled(state: BatchState, event: e.RowSettled) -> None:
+    """The steps that all rows share have ended; where they did not succeed no row can begin."""
+    state.shared = event.status
+    _charge(state, event.used or {})
+    if event.status != "done":
+        state.stopping = "shared"
+        state.why = "the steps that all rows share did not succeed, so none began"
 
 
 def _ran(state: BatchState) -> int:
@@ -274,9 +347,23 @@ def _charge(state: BatchState, used: dict[str, Any]) -> None:
 
 
 def _row_parked(state: BatchState, event: e.RowParked) -> None:
+    if not event.ordinal:
+        return  # no row begins before it has ended
     if event.ordinal not in state.parked:
         state.began += 1
     state.parked[event.ordinal] = event
+
+
+def _group_settled(state: BatchState, event: e.GroupSettled) -> None:
+    state.groups[event.group] = event
+
+
+def _model_answered(state: BatchState, event: e.ModelAnswered) -> None:
+    """A planner was asked for a group of rows."""
+    used = event.usage or {}
+    state.model_calls += used.get("model_calls", state.opened.planner_calls if state.opened else 1)
+    state.tokens += used.get("input_tokens", 0) + used.get("output_tokens", 0)
+    state.cost += exact(used.get("cost", 0))
 
 
 def _asked(state: BatchState, event: e.DecisionAsked) -> None:
@@ -321,10 +408,13 @@ def _reopened(state: BatchState, event: e.RowsReopened) -> None:
     state.waiting = False
     state.stopping = state.why = ""
     again = {_CODE["failed"], _CODE["stopped"]}
+    if state.shared in ("failed", "stopped"):
+        state.shared = ""
+        state.ended[0] = _AGAIN
     for ordinal, code in enumerate(state.ended):
         if code in again:
-            state.ended[ordinal] = 0
-            state.began -= 1
+            state.ended[ordinal] = _AGAIN
+            state.began -= ordinal > 0
     state.counts = Counter(
         {how: n for how, n in state.counts.items() if how.status not in ("failed", "stopped")}
     )
@@ -343,6 +433,8 @@ ON: dict[type[Event], Callable[[BatchState, Any], None]] = {
     e.RowsTaken: _taken,
     e.RowSettled: _row_settled,
     e.RowParked: _row_parked,
+    e.GroupSettled: _group_settled,
+    e.ModelAnswered: _model_answered,
     e.RowsReopened: _reopened,
     e.ToolHeld: _held,
     e.ToolFreed: _freed,

@@ -217,7 +217,7 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
     except Settled as settled:
         write_value(state, path, settled.outcome, failure=settled.failure, reason=settled.reason)
         return
-    if "before_call" in state.hooks:
+    if "before_call" in state.hooks and not _is_kept(lane, index):
         state.proposed[path] = (lane, index, args)
         give(state, path, Consult("before_call", None, path, tool, args))
     else:
@@ -259,7 +259,11 @@ def _admit_next(state: State, lane: Lane, index: int, tool: Tool, proposed: dict
     admission = admit_decoded(state, tool, proposed)
     args, failure = admission.args, admission.failure
     if failure is None:
-        if tool.answered_by == "person":
+        if _is_kept(lane, index):
+            _identity(state, lane, index, tool, args)  # it counts for the keys of those after it
+            _free(state, tool.name)
+            item_settled(state, lane, index, _OK, lane.node.kept[index])
+        elif tool.answered_by == "person":
             _put_question(state, lane, index, tool, args)
         elif affordable(state, tool, path):
             _approve_or_admit(state, lane, index, tool, admission)
@@ -272,6 +276,11 @@ def _admit_next(state: State, lane: Lane, index: int, tool: Tool, proposed: dict
         return
     else:
         give(state, path, Write(e.CallSettled, (path, 0, _FAILED, None, failure, args)))
+
+
+def _is_kept(lane: Lane, index: int) -> bool:
+    """Whether an item had succeeded before its step was tried again."""
+    return lane.undoes is None and index in lane.node.kept
 
 
 def _resolved(state: State, lane: Lane, index: int) -> dict[str, Any]:
@@ -328,6 +337,8 @@ def _identity(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, 
     n = lane.seen.get(data, 0)
     lane.seen[data] = n + 1
     lineage = lane.lineage if lane.undoes is None else lane.undoes[index].lineage
+    if state.renewed and str(lane.node.path[0]) in state.renewed:
+        lineage = f"{lineage}~{state.round}"
     text = f"{state.run}\n{lineage}\n{tool.name}\n{data}\n{n}"
     return data, sha256(text.encode()).hexdigest()[:40]
 

@@ -395,6 +395,8 @@ def _resumed(state: State, event: e.RunResumed) -> None:
 
 
 def _closed(state: State, event: e.RunClosed) -> None:
+    if state.common is not None and event.state == "stopped":
+        state.left = dict(state.open)
     state.open.clear()
     state.decisions.clear()
     state.closed = event

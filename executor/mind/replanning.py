@@ -36,6 +36,7 @@ __all__ = [
     "patch_refused",
     "planner_asked_again",
     "replan_request",
+    "signature",
     "so_far",
     "wait_anew",
 ]
@@ -48,9 +49,15 @@ def consider_replan(state: State) -> bool:
     """At rest: ask for a patch if something failed that one could mend. True where something was asked."""
     if not state.planner or state.gave_up or state.patch is not None or not _troubled(state):
         return False  # a patch may wait for a person
+    if state.group is not None:
+        return True
     if state.replans >= state.policies.max_replans:
         state.gave_up = f"all {state.replans} re-plans are used up" if state.replans else ""
         return False
+    if state.common is not None and state.common.grouped:
+        state.group = signature(state)
+        state.idle = True
+        return True
     if not _within_budget(state):
         return False
     if "on_failure" in state.hooks:
@@ -58,6 +65,20 @@ def consider_replan(state: State) -> bool:
     else:
         _begin(state)
     return True
+
+
+def signature(state: State) -> dict[str, Any]:
+    """How a run failed, as far as it matters for a patch: what failed and how, and what has ended otherwise.
+
+    Runs of one plan with equal signatures can be mended by one patch.
+    """
+    failed = sorted(
+        (node.code.lineage, failure.failure.kind.value, failure.failure.code)
+        for node in _troubled(state)
+        for failure in _failures(node)
+    )
+    settled = sorted((id_, str(state.nodes[id_].outcome)) for id_ in _settled_ids(state))
+    return {"failed": [list(f) for f in dict.fromkeys(failed)], "settled": [list(s) for s in settled]}
 
 
 def replan_request(state: State, command: Replan | None = None) -> ReplanRequest:
@@ -148,8 +169,8 @@ def model_answered(state: State, event: e.ModelAnswered) -> None:
 
 def patch_refused(state: State, event: e.PatchRefused) -> None:
     """Findings go back to the planner, within bounds; a hook's or a person's no is final."""
-    del state.open["patch"]
-    state.patch = None
+    state.open.pop("patch", None)  # of a row that waited with others it was not open
+    state.patch = state.group = None
     first = event.findings[0]["message"] if event.findings else "no reason was given"
     if event.by != "check":
         state.gave_up = first
@@ -171,8 +192,10 @@ def patch_decided(state: State, event: e.DecisionMade) -> None:
 
 def patch_accepted(state: State, event: e.PatchAccepted) -> None:
     """The plan goes on: settled steps stay, blocked ones wait anew, new ones join."""
-    del state.open["patch"]
-    state.patch = None
+    state.open.pop("patch", None)
+    if state.group is not None:
+        state.replans += 1
+    state.patch = state.group = None
     plan = _patched(state, event.patch)
     program = state.program = compile_plan(plan, state.tools)
     root = state.root

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...planner.bounds import rules_of
+from ...planner.plan import Plan
 from ...policies.batches import BatchRules, row_policies
 from ...policies.failures import Failure
 from ...policies.permissions import Principal
@@ -15,7 +16,7 @@ from ...registry.tools import Tool
 from ..events import BatchOpened, Outcome
 from .program import Program, compile_plan
 
-__all__ = ["Common", "Shared", "common_of", "paced_tools"]
+__all__ = ["Common", "Shared", "common_of", "of_shared", "paced_tools", "shared_id"]
 
 
 class Shared(NamedTuple):
@@ -42,6 +43,8 @@ class Common(NamedTuple):
     approval: dict[str, Any] | None
     planner: bool
     planner_calls: int
+    grouped: bool
+    """Whether rows that failed alike wait for one patch, instead of asking the planner each."""
     hooks: frozenset[str]
     paced: frozenset[str]
     shared: Mapping[str, Shared] = {}
@@ -71,9 +74,22 @@ def common_of(opened: BatchOpened, registry: Registry, principal: Principal | No
         approval=opened.approval,
         planner=opened.planner,
         planner_calls=opened.planner_calls,
+        grouped=opened.planner and (opened.approval or {}).get("scope") != "reads",
         hooks=frozenset(opened.hooks),
         paced=paced_tools(tools, principal, policies),
     )
+
+
+def shared_id(batch: str) -> str:
+    """The run of the steps that all rows share."""
+    return f"{batch}.shared"
+
+
+def of_shared(common: Common, opened: BatchOpened) -> Common:
+    """What the run of the shared steps goes by: a plan of those steps alone."""
+    steps = [step for step in opened.plan.steps if step.id in opened.shared]
+    plan = Plan(goal=opened.plan.goal, steps=steps)
+    return common._replace(program=compile_plan(plan, common.tools), shared={})
 
 
 def paced_tools(tools: Mapping[str, Tool], principal: Principal, policies: Policies) -> frozenset[str]:

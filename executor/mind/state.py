@@ -181,6 +181,7 @@ class Node:
         "dependants",
         "failure",
         "frame",
+        "kept",
         "lane",
         "outcome",
         "reason",
@@ -193,6 +194,8 @@ class Node:
         self.frame = frame
         self.dependants: list[Node] = []
         self.waiting = 0
+        self.kept: dict[int, Any] = {}
+        """Of a step with `each` that is tried again: the results of the items that had succeeded."""
         self.clear()
 
     def clear(self) -> None:
@@ -481,6 +484,10 @@ class Held(NamedTuple):
     """So many of the tokens of its slice nobody else may use: none of them, if it is not known to ask models."""
 
 
+_POLICIES, _NO_BOUND = Policies(), Budget()
+"""Until an event says otherwise; frozen, and slow to make."""
+
+
 class State:
     """Everything `advance` knows. Made with what the host supplies; the rest comes from events."""
 
@@ -492,6 +499,16 @@ class State:
         self.common = common
         """Of a row of a batch: what it has in common with the others."""
         self.ordinal = 0
+        self.group: dict[str, Any] | None = None
+        """Of a row that waits with others that failed alike: how it failed."""
+        self.round = 0
+        """How often it was reopened after its end."""
+        self.left: dict[Hashable, Command] = {}
+        """What was open when it was stopped."""
+        self.taken_back: set[str] = set()
+        """Steps whose effects were undone."""
+        self.renewed: set[str] = set()
+        """Of them those that are done again, under other keys."""
         self.seq = 0
         self.at = 0.0
         # what the run was opened with
@@ -504,7 +521,7 @@ class State:
         """When the run was opened, as ISO 8601 in UTC: what `run.started_at` says."""
         self.inputs: dict[str, Any] = {}
         self.principal: Principal = ANYONE
-        self.policies = Policies()
+        self.policies = _POLICIES
         self.contracts: frozenset[str] = frozenset()
         """The tools whose contracts the run holds: no other can be called in it."""
         self.approval: dict[str, Any] | None = None
@@ -554,7 +571,7 @@ class State:
         self.cost = Decimal(0)
         self.held: dict[Path, Held] = {}
         """What calls under way hold besides themselves; it is in the counts above."""
-        self.unheld = Budget()
+        self.unheld = _NO_BOUND
         """What a call may use that holds nothing."""
         self.unstarted: set[Path] = set()
         """Attempts that have reserved and not begun: what is refused until then gives all back."""

@@ -325,6 +325,9 @@ def open_frame(state: State, lane: Lane) -> None:
     index = lane.next
     lane.next += 1
     node = lane.node
+    if index in node.kept:
+        item_settled(state, lane, index, _OK, node.kept[index])
+        return
     item = None if lane.items is None else lane.items[index]
     try:
         if node.code.per_item and not asks(state, node, item, index):
@@ -438,3 +441,6 @@ def _taken_back(state: State, lane: Lane) -> None:
     frame = lane.frames[0]
     if frame.lane is not None:
         _frame_failed(state, frame)
+    else:
+        done = zip(lane.undoes, lane.outcomes, strict=True)
+        state.taken_back.update(str(undone.path[0]) for undone, outcome in done if outcome is _OK)

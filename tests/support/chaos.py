@@ -60,7 +60,7 @@ ENDS = (
 class Unchecked(Engine):
     """An engine that runs what no check has seen."""
 
-    def _checked(self, plan: Plan) -> None:
+    def _checked(self, plan: Plan, *, batch: bool = False) -> None:
         return
 
 
