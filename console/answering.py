@@ -16,6 +16,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ..executor import events as e
+from ..executor.batches.batch import Batch, is_batch
 from ..executor.engine import Engine
 from ..executor.journal.journal import Journal
 from ..executor.questions import Question, pause_of, questions_in
@@ -228,7 +229,11 @@ def _answer(screen: Screen, run_id: str, said: _Said, by: str | None, kept: Kept
         run_id = run_in(journal, run_id)
         answers = {said.id: said.read(journal, run_id, who)}
         engine = Engine([], journal=journal, **_principal(journal, run_id))
-        told = wait_for(lambda: engine.decide(run_id, answers, patience=_PATIENCE))
+        told: Run | Batch
+        if is_batch(journal, run_id):
+            told = wait_for(lambda: engine.decide_batch(run_id, answers, patience=_PATIENCE))
+        else:
+            told = wait_for(lambda: engine.decide(run_id, answers, patience=_PATIENCE))
     if going_on.here:
         return go_on(screen, setting, run_id, by=by, full=going_on.full)
     screen.document({**told.to_json(), "answered": said.id})
@@ -243,13 +248,15 @@ def _principal(journal: Journal, run: str) -> dict[str, Any]:
     return {"principal": opened.principal} if isinstance(opened, e.RunOpened) else {}
 
 
-def _taken(said: _Said, by: str, told: Run) -> RenderableType:
+def _taken(said: _Said, by: str, told: Run | Batch) -> RenderableType:
     head = Text.assemble(
         line(said.choice, "bold"), " by ", line(by, limit=NAME), " for ", line(said.id, limit=NAME)
     )
     head.append(" is written down")
-    left = [line(f"  {asked.id}") for asked in told.waiting[:20]]
-    return stacked(head, line(f"run {told.id}: {told.message}"), *left)
+    waiting = told.waiting_for if isinstance(told, Batch) else told.waiting
+    left = [line(f"  {asked.id}") for asked in waiting[:20]]
+    what = "batch" if isinstance(told, Batch) else "run"
+    return stacked(head, line(f"{what} {told.id}: {told.message}"), *left)
 
 
 def _json(text: str) -> Any:

@@ -22,7 +22,8 @@ from ..registry.registry import Registry
 from . import events as e
 from .batches.batch import Batch, batch_of, read_batch
 from .batches.examining import MARK, Examined, changed, examine
-from .batches.running import BatchRuntime, Regroup, answer_of_batch
+from .batches.mending import mend_groups
+from .batches.running import BatchRuntime, answer_of_batch
 from .batches.sources import Rows
 from .blocking import block, first_error
 from .changes import Terms, accepted_by
@@ -42,9 +43,7 @@ __all__ = ["Batching"]
 
 
 class Batching(Driving):
-    """What `Engine` does with batches. `regroup` mends rows that failed alike, where rows may not ask the planner each."""
-
-    regroup: Regroup | None = None
+    """What `Engine` does with batches."""
 
     async def run_batch(
         self,
@@ -334,9 +333,15 @@ class Batching(Driving):
 
     def _batch_runtime(self, state: BatchState, log: BatchLog) -> BatchRuntime:
         host = self._host._replace(child=self._perform_child, early=None, chunk=None)
-        batch = BatchRuntime(state, log, self.journal, host, take_up=self._take_up_row, live=self._live)
-        batch.regroup = self.regroup
-        return batch
+        return BatchRuntime(
+            state,
+            log,
+            self.journal,
+            host,
+            take_up=self._take_up_row,
+            mend_groups=partial(mend_groups, host=host),
+            live=self._live,
+        )
 
     def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:
         return self._taken_up(runtime, {})
