@@ -32,6 +32,7 @@ NAMES = (
     "imports",
     "search",
     "rounds",
+    "batch",
     "react",
 )
 

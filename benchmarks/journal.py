@@ -69,7 +69,8 @@ def bare(path: Path, batches: Sequence[Sequence[Row]]) -> Figures:
     SqliteJournal(path).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("INSERT INTO runs VALUES ('run', 0, NULL, 1, 'running', '', '', 0, x'', NULL)")
+        columns = "run, opened_at, epoch, state, reason, goal, events, tip"
+        connection.execute(f"INSERT INTO runs ({columns}) VALUES ('run', 0, 1, 'running', '', '', 0, x'')")
         with Clock(sum(map(len, batches))) as clock:
             for batch in batches:
                 values = ",".join(["(?,?,?,?)"] * len(batch))

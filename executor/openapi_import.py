@@ -37,8 +37,8 @@ from ..registry.imports import ToolFinding
 from ..registry.openapi.answers import read_answer
 from ..registry.openapi.declared import Call, Called, Wanted, declared_tools
 from ..registry.openapi.links import Links
-from ..registry.openapi.operations import Servers
 from ..registry.openapi.requests import request_of
+from ..registry.openapi.servers import Servers
 from ..registry.sources import FoundTools
 from ..registry.tools import Tool, ToolContext
 from ..registry.values import Json
@@ -110,7 +110,7 @@ def openapi_tools(
     way = _Way(rules, resolve, verify, _fixed(headers or {}), _header_name(idempotency_header))
     document, origin, home = _read(source, way)
     links = Links(document)
-    found = Servers(links, base_url, server_variables or {}, tuple(servers), home)
+    found = Servers(links, base_url, server_variables or {}, tuple(servers), home, rules.allows_by_name)
     wanted = Wanted(
         prefix=prefix,
         only=[only] if isinstance(only, str) else only,

@@ -328,52 +328,65 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt: enter, authorize, secrets, bind, started, perform, settled. One terminal record, also on cancel."""
+        """One attempt of a step, with its start written down. One terminal record, also on cancel."""
         refusal = await self._guard.enter(call)
         if refusal is not None:
             self._settle(call, _unbegun(refusal))
             return
-        begun, unbegun = False, None
+        begun = False
+
+        async def start() -> None:
+            nonlocal begun
+            await self._written_down(call)
+            begun = True
+
+        try:
+            result = await self._entered(call, start)
+        except JournalError as error:  # of this run, or of a sub-plan, which has the same
+            self._fail(error)
+        except BaseException as error:
+            if not begun or cancelled() or isinstance(error, KeyboardInterrupt):
+                self._settle_cancelled(call, begun=begun)
+            raise
+        else:
+            self._settle(call, result)
+
+    async def _written_down(self, call: Call) -> None:
+        """The attempt begins: durable before it does anything. Raises `JournalError`."""
+        commands = self.write(e.CallStarted(*self.stamp(), call.path, call.attempt))
+        if commands:
+            self._obey(commands)
+        if self.problem is not None:
+            raise self.problem
+        if call.tool.effect is not Effect.READS:
+            await self._log.durable()
+        if self._threaded:
+            await self._breathe()
+
+    async def _entered(self, call: Call, start: Callable[[], Awaitable[None]] | None = None) -> Result:
+        """What the guard let in: authorize, secrets, bind, `start`, perform, leave. The one way to a tool."""
+        result, held = None, False
         try:
             perform = await self._ready(call)
             if isinstance(perform, Result):
-                unbegun = perform
-                return
-            commands = self.write(e.CallStarted(*self.stamp(), call.path, call.attempt))
-            if commands:
-                self._obey(commands)
-            if self.problem is not None:
-                return
-            if call.tool.effect is not Effect.READS:
-                await self._log.durable()
-            if self._threaded:
-                await self._breathe()
+                return perform
+            if start is not None:
+                await start()
             self._guard.begin(call)
-            begun = True
-        except JournalError as error:
-            self._fail(error)
-            return
-        finally:
-            if not begun:
-                self._guard.leave(call)
-                if unbegun is not None:
-                    self._settle(call, unbegun)
-                else:
-                    self._settle_cancelled(call, begun=False)
-        result, held = None, False
-        try:
-            result = await perform()
-        except JournalError as error:  # the journal of a sub-plan is this one
-            self._fail(error)
-            return
-        except BaseException as error:
-            if cancelled() or isinstance(error, KeyboardInterrupt):
-                self._settle_cancelled(call, begun=True)
-            await let_through(error)
-            result = self._broken(call, error)
+            result = await self._performed(call, perform)
         finally:
             held = self._guard.leave(call, result)
-        self._settle(call, result._replace(outcome=Outcome.CANCELLED) if held else result)
+        return result._replace(outcome=Outcome.CANCELLED) if held else result
+
+    async def _performed(self, call: Call, perform: Callable[[], Awaitable[Result]]) -> Result:
+        """What the hands give; a cancellation, Ctrl-C and a journal that fails go through."""
+        try:
+            return await perform()
+        except JournalError:
+            raise
+        except BaseException as error:
+            await let_through(error)
+            return self._broken(call, error)
 
     async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
         """How the attempt is made, let by the host, with its secrets in hand; or how it ends without having begun."""
@@ -552,18 +565,7 @@ class Runtime:
     async def _guarded(self, call: Call) -> Result:
         """A call beside those of the plan, which the journal knows by what is made of it: through the same guard."""
         refusal = await self._guard.enter(call)
-        if refusal is not None:
-            return Result(Outcome.FAILED, None, refusal)
-        result = None
-        try:
-            ready = await self._ready(call)
-            if isinstance(ready, Result):
-                return ready
-            self._guard.begin(call)
-            result = await ready()
-            return result
-        finally:
-            self._guard.leave(call, result)
+        return await self._entered(call) if refusal is None else _unbegun(refusal)
 
     def _decided(self, id_: str, answer: Answer) -> None:
         self._answer(lambda: decision_made(id_, answer, self.stamp()))

@@ -70,6 +70,7 @@ class Undo(Record):
     """The call that takes a step's effect back: like any other call, reviewed and approved with the plan."""
 
     tool: str
+    """The tool that takes it back."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Template; besides what the step sees, `result` is the step's own result."""
 
@@ -81,7 +82,9 @@ class Step(Record):
     """
 
     id: str
+    """The name under which other steps and the output speak of its result; unique in the whole plan, also inside groups."""
     tool: str | None = None
+    """The tool that it calls."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Template for each argument of the tool."""
     value: Any = None
@@ -99,6 +102,7 @@ class Step(Record):
     after: list[str] = Field(default_factory=list)
     """Steps to wait for without reading them."""
     on_failure: OnFailure = "stop"
+    """`stop`: what waits for it is blocked; `skip`: its result is null, and the rest goes on."""
     until: Any = None
     """Template of a boolean over `result`: the call is repeated until it is true; the result is the list of results.
     With `each`: one item after the other, until one satisfies it."""
@@ -109,6 +113,7 @@ class Step(Record):
     max: int | None = None
     """The most calls an `until` makes; exhausted is a time-out."""
     undo: Undo | None = None
+    """The call that takes this one back, made last first where the plan, or the group around it, fails."""
     per: Per | None = None
     """In a batch: once for all rows (`batch`), or for each (`row`). Without it a step that depends on the row runs for each,
     and one that does not and only reads runs once. In a single run it says nothing."""
@@ -138,10 +143,15 @@ class Plan(Record):
     """A whole plan. `inputs` is a JSON Schema; `output` a template evaluated when the steps are settled."""
 
     foreplan: Literal[1] = 1
+    """The version of the document."""
     goal: str = ""
+    """What it is for, in words; shown in reviews, and told to whoever mends the plan."""
     inputs: dict[str, Any] | None = None
+    """JSON Schema of what the plan is run with; a `default` is filled in. Without it the plan takes nothing."""
     steps: list[Step]
+    """The steps, in any order: what a step names, it waits for."""
     output: Any = None
+    """Template of the result, evaluated when all steps are settled."""
 
     def to_json(self) -> dict[str, Any]:
         """The plan document as plain JSON, with only the fields it says; equal plans give equal documents."""
@@ -196,8 +206,11 @@ class Patch(Record):
     """A planner's answer to failures: drop unsettled steps, add new ones (each may say what it replaces)."""
 
     drop: list[str] = Field(default_factory=list)
+    """The ids of steps that are not to be done any more; none that is settled."""
     add: list[Step] = Field(default_factory=list)
+    """New steps; one with `replaces` stands in the place of another, and is meant where that one was named."""
     output: Any = None
+    """In the place of the plan's, where it is said."""
 
     @property
     def every_step(self) -> Iterator[Step]:

@@ -24,7 +24,7 @@ from .findings import Finding
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
 from .python_form import to_python
 from .requests import PlanRequest, ReplanRequest
-from .short_prompt import SHORT_RULES, short_examples, short_functions, short_tools
+from .short_prompt import SHORT_REMINDER, SHORT_RULES, short_examples, short_functions, short_tools
 
 __all__ = [
     "COMPOSITIONS",
@@ -210,6 +210,7 @@ def plan_messages(
     else:
         asked.append("There are no inputs.")
     asked.extend(f"Note: {note}" for note in request.notes)
+    asked += [SHORT_REMINDER] if short else []
     return _messages(request, _system(request.tools, examples, instructions, short), "\n".join(asked))
 
 

@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from ..policies.expressions import Expression, ExpressionError, parse
+from ..policies.expressions import Expression, ExpressionError, parse, rename
 from ..policies.text import nearest
 from ..registry.registry import Registry
 from ..registry.tools import Tool
@@ -116,6 +116,9 @@ def _dicts(value: Json) -> Iterator[dict[str, Json]]:
 def _step(step: dict[str, Json], read: _Read, registry: Registry) -> dict[str, Json]:
     step = {key: part for key, part in step.items() if key not in _WHETHER or part != ""}
     inside = read.also(step.get("as"), "item") if "each" in step else read
+    if isinstance(step.get("as"), str) and step["as"] == step.get("id"):
+        inside = inside.calling(step["id"], f"{step['id']}_item")
+        step = step | {"as": f"{step['id']}_item"}
     out = {key: read.expression(part) if key == "each" else part for key, part in step.items()}
     if "when" in out:
         out["when"] = inside.expression(out["when"])
@@ -141,21 +144,30 @@ def _takes_text(schema: Json) -> bool:
 
 
 class _Read:
-    """Reads values where these names can be spoken of."""
+    """Reads values where these names can be spoken of, some of them under another name."""
 
-    def __init__(self, names: set[Any]) -> None:
+    def __init__(self, names: set[Any], others: Mapping[str, str] | None = None) -> None:
         self.names = names
+        self.others = others or {}
 
     def also(self, *names: Any) -> _Read:
         return _Read({*self.names, *(name for name in names if isinstance(name, str))})
 
+    def calling(self, name: str, other: str) -> _Read:
+        """An item that was given the name of its step: no step speaks of itself, so what is meant is clear."""
+        return _Read({*self.names, other}, {name: other})
+
     def expression(self, value: Json) -> Json:
         """Where only an expression makes sense."""
-        return {"$": value} if isinstance(value, str) else value
+        return (
+            {"$": rename(value, self.others) if _parsed(value) else value}
+            if isinstance(value, str)
+            else value
+        )
 
     def value(self, value: Json) -> Json:
         """Where anything may stand; what is no expression stays one, and the check says what is wrong with it."""
-        return _meant(parsed) if (parsed := _parsed(value)) else self.expression(value)
+        return self._meant(parsed) if (parsed := _parsed(value)) else self.expression(value)
 
     def text_or(self, value: Json) -> Json:
         """Where a text may stand, whose quotes may be missing."""
@@ -168,12 +180,17 @@ class _Read:
             and not any(nearest(n, self.names) for n in parsed.names)
         ):
             return value
-        return _meant(parsed)
+        return self._meant(parsed)
 
     def _braces(self, text: str) -> Json:
         """A text without its quotes, in which names stand in braces as in an f-string."""
         parsed = _parsed(f"f{text!r}")
-        return {"$": parsed.text} if parsed is not None and parsed.names & self.names else text
+        return self.expression(parsed.text) if parsed is not None and parsed.names & self.names else text
+
+    def _meant(self, parsed: Expression) -> Json:
+        """A literal as itself, so that who approves it sees a value; all else as an expression."""
+        literal = all(isinstance(node, _LITERAL) for node in ast.walk(parsed.tree))
+        return parsed.evaluate({}) if literal else self.expression(parsed.text)
 
 
 def _parsed(value: Json) -> Expression | None:
@@ -181,12 +198,6 @@ def _parsed(value: Json) -> Expression | None:
         return parse(value) if isinstance(value, str) else None
     except ExpressionError:
         return None
-
-
-def _meant(parsed: Expression) -> Json:
-    """A literal as itself, so that who approves it sees a value; all else as an expression."""
-    literal = all(isinstance(node, _LITERAL) for node in ast.walk(parsed.tree))
-    return parsed.evaluate({}) if literal else {"$": parsed.text}
 
 
 # ---- to it ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .python_form import to_python
 
-__all__ = ["SHORT_RULES", "short_examples", "short_functions", "short_tools"]
+__all__ = ["SHORT_REMINDER", "SHORT_RULES", "short_examples", "short_functions", "short_tools"]
 
 Json: TypeAlias = Any
 
@@ -45,6 +45,10 @@ Every value (in "args", "each", "when", "value", "output") is one Python express
 steps, which stand for their results, and, inside "each", the item. Text has quotes of its own: "'text'". Text with \
 values in it: "f'Dear {user.name}'". Lists: "[r.id for r in rows if r.open]". A step waits for the steps it names."""
 
+SHORT_REMINDER = """\
+Go through the goal part by part: each thing that it asks for is a step of its own, up to the last one. Then stop."""
+"""Stands behind the goal: a small model is done too soon, and what it read last it heeds most."""
+
 _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "TOOL_A(key: text) -> {size: number}; TOOL_B(first: number, second: number) -> {sum: number}",
@@ -63,9 +67,12 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         },
     ),
     (
-        "TOOL_C(name: text) -> {rows: [{code: text, open: boolean, size: number}]}; "
-        "TOOL_D(code: text, note: text) -> {ok: boolean}; TOOL_E(list: [{ok: boolean}], file: text) -> {file: text}",
-        "Pass every open row of table t above inputs.limit on as large; put what came of it into done.txt in inputs.place",
+        "TOOL_C(name: text) -> {rows: [{code: text, open: boolean, size: number}]}; TOOL_D(code: text, note: text) -> "
+        "{ok: boolean}; TOOL_E(list: [any], file: text) -> {file: text}; TOOL_F(code: text) -> {name: text, mail: text}; "
+        "TOOL_G(to: text, text: text) -> {id: text}",
+        "Take table t. Pass every open row above inputs.limit on as large, find the owner of each, and greet every owner. "
+        "Put what was passed on into done.txt and the owners into owners.txt in inputs.place. Say to inputs.chief how "
+        "many were passed on if they are more than 10",
         {
             "steps": [
                 {"id": "table", "tool": "TOOL_C", "args": {"name": "t"}},
@@ -75,45 +82,40 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
                 },
                 {
                     "id": "passed",
+                    "tool": "TOOL_D",
                     "each": {"$": "large"},
                     "as": "row",
-                    "tool": "TOOL_D",
                     "args": {"code": {"$": "row.code"}, "note": "large"},
                 },
                 {
-                    "id": "kept",
-                    "tool": "TOOL_E",
-                    "args": {"list": {"$": "passed"}, "file": {"$": "f'{inputs.place}/done.txt'"}},
-                },
-            ],
-        },
-    ),
-    (
-        "TOOL_F() -> [{key: text}]; TOOL_G(key: text) -> {mail: text, age: number}; "
-        "TOOL_H(to: text, text: text) -> {id: text}",
-        "Greet everybody, and say to inputs.chief how many they are if they are more than 10",
-        {
-            "steps": [
-                {"id": "people", "tool": "TOOL_F", "args": {}},
-                {
-                    "id": "found",
-                    "each": {"$": "people"},
-                    "as": "person",
-                    "tool": "TOOL_G",
-                    "args": {"key": {"$": "person.key"}},
+                    "id": "owners",
+                    "tool": "TOOL_F",
+                    "each": {"$": "large"},
+                    "as": "row",
+                    "args": {"code": {"$": "row.code"}},
                 },
                 {
                     "id": "greeted",
-                    "each": {"$": "found"},
-                    "as": "one",
-                    "tool": "TOOL_H",
-                    "args": {"to": {"$": "one.mail"}, "text": "Hello"},
+                    "tool": "TOOL_G",
+                    "each": {"$": "owners"},
+                    "as": "owner",
+                    "args": {"to": {"$": "owner.mail"}, "text": {"$": "f'Dear {owner.name}'"}},
+                },
+                {
+                    "id": "done",
+                    "tool": "TOOL_E",
+                    "args": {"list": {"$": "passed"}, "file": {"$": "f'{inputs.place}/done.txt'"}},
+                },
+                {
+                    "id": "listed",
+                    "tool": "TOOL_E",
+                    "args": {"list": {"$": "owners"}, "file": {"$": "f'{inputs.place}/owners.txt'"}},
                 },
                 {
                     "id": "told",
-                    "when": {"$": "len(people) > 10"},
-                    "tool": "TOOL_H",
-                    "args": {"to": {"$": "inputs.chief"}, "text": {"$": "f'{len(people)} people'"}},
+                    "tool": "TOOL_G",
+                    "when": {"$": "len(passed) > 10"},
+                    "args": {"to": {"$": "inputs.chief"}, "text": {"$": "f'{len(passed)} were passed on'"}},
                 },
             ],
         },

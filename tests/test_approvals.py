@@ -137,7 +137,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_whatever_changes_between_approval_and_run_is_named(name: str) -> None:
-    """Each bound thing in turn: refused, saying which."""
+    """Each bound thing in turn, a batch or an hour too late: refused, saying which (threats 9 and 10)."""
     changed, says = CHANGES[name]
     found = against(approved(), **changed)
     assert len(found) >= 1

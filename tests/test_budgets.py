@@ -332,7 +332,7 @@ def cut_after(journal: MemoryJournal, kind: type[Event], run: str = "r") -> Memo
 @both
 @pytest.mark.parametrize("name", ["look", "think", "pay"])
 def test_an_attempt_that_was_lost_with_its_process_stays_charged(backend: str, name: str) -> None:
-    """Nobody knows what it did: the next attempt is one more."""
+    """Nobody knows what it did: the next attempt is one more, also after a resume (E5)."""
 
     async def main(budget: Budget) -> Run:
         journal = MemoryJournal()

@@ -166,6 +166,26 @@ def test_tools_lists_effects(shell: Shell) -> None:
     assert ["refund", "acts", "payments.refund", "Refund", "a", "payment."] in lines
 
 
+def test_a_document_stands_for_its_tools(shell: Shell) -> None:
+    """An OpenAPI document is named like a module; what was left out is told, a bad one is refused in a sentence."""
+    path = {
+        "get": {"operationId": "find", "responses": {}},
+        "trace": {"operationId": "echo", "responses": {}},
+    }
+    document = {"openapi": "3.1.0", "servers": [{"url": "https://pets.example"}], "paths": {"/pets": path}}
+    Path("pets.json").write_text(json.dumps(document))
+    said = shell.here("tools", "--tools", "pets.json")
+    assert (said.code, "find  reads" in said.out, "it is not called" in said.out) == (0, True, True)
+    found = json.loads(shell.here("tools", "--tools", "pets.json", "--json").out)
+    assert [finding["code"] for finding in found["findings"]] == ["unsupported_method"]
+    for spec, why in [
+        ("none.yaml", "there is no file"),
+        ("http://127.0.0.1:8000/a.json", "public addresses"),
+    ]:
+        refused = shell.here("tools", "--tools", spec)
+        assert (refused.code, why in refused.err) == (2, True)
+
+
 def test_one_tool_is_shown_with_its_arguments(shell: Shell) -> None:
     """Name, effect, description of each argument."""
     said = shell.here("tools", "read_ledger", *TOOLS)

@@ -366,3 +366,26 @@ def test_a_record_made_in_code_is_refused_as_a_file_is(
         make()
     assert isinstance(caught.value, PlanUnreadable)
     assert (caught.value.findings[0].pointer, said in caught.value.findings[0].message) == (pointer, True)
+
+
+def test_where_aliases_are_allowed_each_counts_with_all_that_is_in_it() -> None:
+    """For OpenAPI documents; a bomb is refused by what it would be, and so is what holds itself."""
+    caps = Caps(nodes=1000, depth=8, aliases=True)
+    assert read_source("a: &x {b: [1, 2]}\nc: [*x, *x]\nd: &s hi\ne: *s", caps=caps).document == {
+        "a": {"b": [1, 2]},
+        "c": [{"b": [1, 2]}, {"b": [1, 2]}],
+        "d": "hi",
+        "e": "hi",
+    }
+    bomb = "\n".join(
+        ["b0: &b0 [1, 1]", *(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}, *b{n - 1}]" for n in range(1, 7))]
+    )
+    deep = "\n".join(["b0: &b0 [1]", *(f"b{n}: &b{n} [*b{n - 1}]" for n in range(1, 9))])
+    for text, said in [
+        (bomb, "more than 1,000"),
+        (deep, "deeper than 8"),
+        ("a: &x [*x]", "alias"),
+        ("a: *y", "alias"),
+    ]:
+        with pytest.raises(PlanUnreadable, match=said):
+            read_source(text, caps=caps)

@@ -346,7 +346,7 @@ async def test_an_act_whose_outcome_is_unknown_waits_for_a_person_and_is_not_rep
 
 @pytest.mark.anyio
 async def test_equal_items_have_different_keys_and_a_retry_keeps_its_own() -> None:
-    """Idempotency keys: stable over attempts, distinct for equal items."""
+    """Idempotency keys: stable over attempts, distinct for equal items (E2)."""
     keys: list[str] = []
     failed: set[str] = set()
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
@@ -505,16 +507,72 @@ def test_a_call_that_fails_is_not_made_again_in_the_same_place(way: Any) -> None
     assert all(e.attempt == 1 for e in end.settled)
 
 
+@every_loop
+def test_a_time_out_of_what_acts_is_no_plain_failure(backend: str) -> None:
+    """The effect may be there: nobody tries again, and a person is asked; what may be repeated is tried again (E3)."""
+
+    async def hang() -> None:
+        """Give no answer."""
+        CALLED.append(("hang", now()))
+        await anyio.sleep_forever()
+
+    def with_effect(effect: Effect) -> Run:
+        CALLED.clear()
+        engine = Engine([tool(hang, effect=effect, timeout=5)], policies=Policies(approve="never"))
+        return run_virtual(backend, lambda: engine.run(plan_of({"id": "a", "tool": "hang"})))
+
+    run = with_effect(Effect.ACTS)
+    assert (run.state, [asked.about for asked in run.waiting], len(CALLED)) == ("waiting", ["unknown"], 1)
+    run = with_effect(Effect.WRITES)
+    assert (run.state, run.steps["a"].outcome, len(CALLED)) == ("failed", Outcome.FAILED, 3)
+
+
+@pytest.mark.anyio
+async def test_wherever_a_run_is_taken_up_a_failed_step_has_failed() -> None:
+    """Cut at every event: what was settled is not run again, what failed stays failed, what needs it is blocked (E4)."""
+    one = {"id": "one", "tool": "work", "args": {"name": "one"}}
+    needs = {"id": "needs", "after": ["failing"], "tool": "work", "args": {"name": "needs"}}
+    journal = MemoryJournal()
+    run = await Engine(TOOLS, policies=ONCE, journal=journal).run(plan_of(one, FAILING, needs), run_id="r")
+    whole = list(journal.events("r"))
+    for length in range(2, len(whole)):
+        cut = MemoryJournal()
+        log = cut.create("r")
+        for event in whole[:length]:
+            log.append(event)
+        log.close()
+        again = await Engine(TOOLS, policies=ONCE, journal=cut).resume("r")
+        assert {id_: step.outcome for id_, step in again.steps.items()} == {
+            "one": Outcome.OK,
+            "failing": Outcome.FAILED,
+            "needs": Outcome.BLOCKED,
+        }
+        settled = {event.path for event in whole[:length] if isinstance(event, CallSettled)}
+        begun = {event.path for event in list(cut.events("r"))[length:] if isinstance(event, CallStarted)}
+        assert not settled & begun
+    assert run.state == "failed"
+
+
+def _everywhere_else() -> str:
+    return "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+
+
+@pytest.mark.parametrize("number", [9, 10, 16])
+def test_threats_to_approvals_and_records_have_tests(number: int) -> None:
+    """Change between approval and run, an approval used twice or elsewhere, a record that somebody changes."""
+    assert re.search(rf"threats? (\d+ (to|and) )?{number}\b[^\n]*\)", _everywhere_else())
+
+
 def test_every_row_has_a_test() -> None:
     """The rows this page and its neighbours hold are named where they are held."""
-    from pathlib import Path
-
     rows = [
+        *(f"E{n}" for n in range(1, 6)),
+        *("D1", "D2", "D6", "S2"),
         *(f"P{n}" for n in (1, 2, 3, 4, 6, 7, 8, 11, 12)),
         "R4",
         "R5",
         *(f"C{n}" for n in (1, 2, 3, 4, 7)),
     ]
-    tests = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    tests = _everywhere_else()
     named = {row for row in rows for end in ")," if f"({row}{end}" in tests or f", {row}{end}" in tests}
     assert named == set(rows)

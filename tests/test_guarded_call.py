@@ -164,7 +164,7 @@ def test_a_misbehaving_tool_fails_alone(backend: str, bad: Tool) -> None:
 
 
 def test_a_result_that_is_no_json_says_where_when_the_step_settles() -> None:
-    """D1 of the field: the path is in the message."""
+    """Not later, when it is stored: the path is in the message (D1)."""
     [(_, failure)] = observe("asyncio", unserialisable).failures
     assert (failure.code, failure.happened) == ("unserialisable_result", Happened.YES)
     assert "deep" in failure.message

@@ -137,7 +137,7 @@ def test_an_unknown_run_is_named_with_its_neighbours(journal: Journal) -> None:
 
 
 def test_an_approval_is_consumed_once(journal: Journal) -> None:
-    """The run that consumed it is named; other runs, with or without approvals, are not disturbed."""
+    """The run that consumed it is named; other runs, with or without approvals, are not disturbed (threat 10)."""
     log = journal.create("a", approval="yes-1")
     for event in short_run("a"):
         log.append(event)

@@ -43,7 +43,7 @@ def killed(server: Processes, folder: Path, least: int, each: int, seed: int) ->
 
 
 def test_killed_runs_go_on_and_repeat_nothing(server: Processes, tmp_path: Path) -> None:
-    """A hundred kills: before and after an append, after `started`, after the effect, after `settled`, at any moment."""
+    """A hundred kills: before and after an append, after `started`, after the effect, after `settled`, at any moment (E1)."""
     kills = killed(server, tmp_path, least=100, each=8, seed=1)
     assert kills.total() >= 100
 

@@ -180,7 +180,7 @@ def with_examples(document: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """How many operations were called with the examples of the document, and what was wrong with which."""
     wrong: dict[str, Any] = {}
     count = 0
-    with validating(document) as service:
+    with validating(document, reading=False) as service:
         tools = openapi_tools(
             document,
             base_url=service.url,
@@ -265,7 +265,10 @@ def prism(path: Path) -> Iterator[str]:
 
 @pytest.mark.proof
 def test_another_validator_reads_the_same(tmp_path: Path) -> None:
-    """Each kind of operation of the store against Prism, which refuses what is wrong and takes what is right."""
+    """Each kind of operation of the store against Prism, which refuses what is wrong and takes what is right.
+
+    `X-List` is always given: Prism falls over where a header that is a list is absent.
+    """
     path = tmp_path / "store.json"
     path.write_text(json.dumps(STORE))
     pair = {"a": "q&", "b": 3}
@@ -289,4 +292,6 @@ def test_another_validator_reads_the_same(tmp_path: Path) -> None:
         tools = openapi_tools(path, base_url=url, egress=LOOPBACK, outputs=False)
         called(tools, calls)
         with pytest.raises(ToolFailure, match="422"):
-            anyio.run(tools["thing"].invoke, {"id": "a", "csv": ["no number"]}, ToolContext())
+            anyio.run(
+                tools["thing"].invoke, {"id": "a", "csv": ["no number"], "X-List": ["p"]}, ToolContext()
+            )

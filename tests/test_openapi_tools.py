@@ -255,7 +255,7 @@ def test_only_what_is_wanted_is_loaded() -> None:
         ({"options": {"order": {"timout": 5}}}, "did you mean 'timeout'"),
         ({"secret_refs": {"key": "K"}}, "no security scheme 'key'"),
         ({"base_url": "store.test"}, "must be a URL"),
-        ({"base_url": "https://ada:pw@store.test"}, "no user name or password"),
+        ({"base_url": "https://ada:pw@store.test"}, "without user name"),
         ({"server_variables": {"x": "y"}}, "no server has the variable 'x'"),
         ({"headers": {"A": "b\r\nC: d"}}, "cannot be sent"),
         ({"idempotency_header": "a b"}, "no name of a header"),
@@ -571,6 +571,15 @@ async def test_a_secret_does_not_go_to_a_host_that_only_the_document_names() -> 
     private = loaded(one({}, servers=[{"url": "http://169.254.169.254"}]), egress=Egress())
     failure = await failing(private, "x")
     assert (failure.code, failure.happened) == ("egress_refused", Happened.NO)
+
+
+def test_a_secret_does_not_go_where_everybody_can_read_it() -> None:
+    """Over http only to a host that the operator has allowed by name; without a secret http is as good as https."""
+    whole = one({}, security=[{"bearer": []}], components={"securitySchemes": SCHEMES})
+    plain: dict[str, Any] = {"base_url": "http://10.0.0.7:8080", "secret_refs": {"bearer": "T"}}
+    assert found(loaded(whole, **plain)) == [("x", "insecure_server", False)]
+    assert found(loaded(whole, **plain, egress=Egress(allow=["10.0.0.0/8"]))) == []
+    assert loaded(whole, base_url="http://store.test").names == ("x",)
 
 
 async def test_the_key_of_a_call_goes_where_the_operator_says() -> None:

@@ -133,7 +133,7 @@ def test_everything_wrong_with_a_patch_is_said_at_once() -> None:
 
 
 def test_lineage_is_the_first_name_of_a_chain() -> None:
-    """Idempotency keys stay the same over re-plans."""
+    """Idempotency keys stay the same over re-plans (E2)."""
     steps = [Step(id="a", value=1), Step(id="b", value=1, replaces="a"), Step(id="c", value=1, replaces="b")]
     assert lineage(Plan(steps=steps)) == {"a": "a", "b": "a", "c": "a"}
     assert lineage(Plan(steps=steps[1:])) == {"b": "a", "c": "a"}

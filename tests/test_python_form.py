@@ -12,7 +12,7 @@ from foreplan.planner.plan import Plan
 from foreplan.planner.plan_schema import from_python, plan_schema, response_schema, to_python
 from foreplan.planner.prompt import plan_messages
 from foreplan.planner.requests import PlanRequest
-from foreplan.planner.short_prompt import short_tools
+from foreplan.planner.short_prompt import _EXAMPLES, short_tools
 
 
 @tool
@@ -114,6 +114,21 @@ def plan_from_steps(*steps: dict[str, Any]) -> Plan:
     return Plan.model_validate(from_python({"steps": list(steps)}, TOOLS))
 
 
+def test_an_item_that_is_called_like_its_step_is_told_apart() -> None:
+    """No step speaks of itself, so what is meant is the item."""
+    step = {
+        "id": "sent",
+        "tool": "send",
+        "each": "people",
+        "as": "sent",
+        "when": "sent.ok",
+        "args": {"to": "sent.mail"},
+    }
+    read = from_python({"steps": [{"id": "people", "value": "[]"}, step]}, TOOLS)["steps"][1]
+    assert read["as"] == "sent_item"
+    assert (read["when"], read["args"]) == ({"$": "sent_item.ok"}, {"to": {"$": "sent_item.mail"}})
+
+
 def test_the_schema_names_tools_and_arguments_and_nothing_else() -> None:
     """An argument that no tool has, a value that is no text and a tool that there is not do not fit."""
     schema = Draft202012Validator(plan_schema(TOOLS, form="python"))
@@ -152,7 +167,7 @@ async def test_a_planner_asks_and_reads_in_this_form() -> None:
     assert model.requests[0].options["response_format"] == plan_schema(TOOLS, form="python")
     told = model.requests[0].messages[0].content
     assert "find(name: text, limit?: integer) -> [{any name: text}]: Find people. Acts." in told
-    assert '"text": "\'Hello\'"' in told
+    assert '"note": "\'large\'"' in told
 
 
 def test_the_short_prompt_is_short() -> None:
@@ -162,6 +177,12 @@ def test_the_short_prompt_is_short() -> None:
         return len(plan_messages(PlanRequest("g", TOOLS), short=short)[0].content)
 
     assert 10 * size(True) < 6 * size(False)
+
+
+def test_the_examples_mean_what_they_show() -> None:
+    """Each is read back as the plan that it was written from."""
+    for _, _, answer in _EXAMPLES:
+        assert from_python(to_python(answer), Registry()) == answer
 
 
 def test_types_are_told_by_name_once() -> None:

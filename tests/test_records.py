@@ -66,7 +66,7 @@ def test_every_event_can_be_written() -> None:
 
 
 def test_data_that_looks_like_an_event_stays_data() -> None:
-    """A result that holds our own type tags is a result, at any depth."""
+    """A result that holds our own type tags is a result, at any depth (D6)."""
     tag = encode(RunClosed(9, 1.0, 0.5, "failed", output={"type": "RunClosed"}))
     event = settled(3, {"type": "CallSettled", "outcome": "ok", "value": [tag, {"type": "nothing we know"}]})
     assert written_and_read(event) == event

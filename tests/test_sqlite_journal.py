@@ -273,13 +273,17 @@ async def test_an_event_that_is_no_json_stops_its_own_run(journal: SqliteJournal
     assert [journal.verify(run).ok for run in ("good", "bad")] == [True, True]
 
 
+def handed_over() -> None:
+    """The disk works from here on; nobody waits for that here."""
+
+
 def test_what_waits_behind_a_failure_is_not_written(journal: SqliteJournal, path: Path) -> None:
     """Events that were appended before their run was told of the failure would leave a gap."""
     ledger = Ledger(SqliteFile(path, existing=True, patience=1))
     tail = Tail(RunLine("a", "running", "", "", 0.0, 0), first_tip("a"), epoch=1, approval=None)
-    ledger.write([(tail, settled(1)), (tail, settled(2, object()))])
+    ledger.write([(tail, settled(1)), (tail, settled(2, object()))], handed_over)
     assert tail.failure.startswith("event 2 (CallSettled) of run 'a' is no plain JSON")
-    ledger.write([(tail, settled(3))])
+    ledger.write([(tail, settled(3))], handed_over)
     ledger.close()
     assert [event.seq for event in journal.events("a")] == [1]
 
@@ -290,7 +294,7 @@ def test_a_place_in_a_run_is_written_once(journal: SqliteJournal, path: Path) ->
     ledger = Ledger(SqliteFile(path, existing=True, patience=1))
     tail = Tail(RunLine("a", "running", "", "", 0.0, 2), first_tip("a"), epoch=1, approval=None)
     other = Tail(RunLine("b", "running", "", "", 0.0, 0), first_tip("b"), epoch=1, approval=None)
-    ledger.write([(tail, settled(3)), (other, settled(1))])
+    ledger.write([(tail, settled(3)), (other, settled(1))], handed_over)
     ledger.close()
     assert tail.failure.startswith("the events of run 'a' do not follow what the journal holds")
     assert other.failure == ""

@@ -139,7 +139,7 @@ RULES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("value", "expected"), RULES, ids=range(len(RULES)))
 def test_each_type_has_a_rule(value: Any, expected: Any) -> None:
-    """The result is the expected JSON, with exact types, and survives being written and read."""
+    """The result is the expected JSON, with exact types, and survives being written and read (D2)."""
     plain = to_plain(value)
     assert plain == expected
     assert repr(plain) == repr(expected)

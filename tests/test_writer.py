@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import anyio
 import pytest
 
-from foreplan.executor.journal.writer import MOST, Writer
+from foreplan.executor.journal.writer import LONG, MOST, PAUSE, SOON, TURN, Writer
 from foreplan.policies.errors import JournalError
 
 
@@ -23,7 +23,8 @@ class Shelf:
         self.gate.set()
         self.closed = threading.Event()
 
-    def write(self, entries: Sequence[int]) -> None:
+    def write(self, entries: Sequence[int], handed_over: Callable[[], None]) -> None:
+        handed_over()
         self.begun.put(len(entries))
         assert self.gate.wait(30)
         self.batches.append(list(entries))
@@ -139,6 +140,117 @@ def test_the_backlog_is_bounded(writer: Writer[int], shelf: Shelf) -> None:
     writer.settle()
     assert max(map(len, shelf.batches)) <= MOST
     assert [entry for batch in shelf.batches for entry in batch] == list(range(-1, 3 * MOST))
+
+
+class Time:
+    """A clock that stands still until it is set; `asked` says that somebody looked at it, `slept` for how long they slept."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.asked = threading.Event()
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        self.asked.set()
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+class Slow:
+    """A store that tells its `steps`: it prepares a batch as soon as `go`, hands it over, and has it when `gate` opens."""
+
+    def __init__(self, go: threading.Event) -> None:
+        self.go = go
+        self.gate = threading.Event()
+        self.begun: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.handed: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.steps: list[str] = []
+
+    def write(self, entries: Sequence[int], handed_over: Callable[[], None]) -> None:
+        self.begun.put(len(entries))
+        assert self.go.wait(30)
+        self.steps.append("prepared")
+        handed_over()
+        self.handed.put(len(entries))
+        assert self.gate.wait(30)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.anyio
+async def test_who_appends_lets_a_batch_be_prepared_that_is_waited_for() -> None:
+    """A busy loop stands aside, once somebody has waited for a moment, until the batch is handed to the disk, and no longer."""
+    now = Time()
+    store = Slow(now.asked)
+    writer: Writer[int] = Writer(store, stand=30, clock=now, sleep=now.sleep)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.durable, writer.put(0))
+        await anyio.wait_all_tasks_blocked()
+        store.begun.get(timeout=30)
+        now.asked.clear()
+        now.now += SOON * 2
+        writer.put(1)  # the store goes on only when this has looked at the clock
+        store.steps.append("appended")
+        assert store.steps == ["prepared", "appended"]
+        writer.put(2)
+        assert now.slept == []
+        store.gate.set()
+    _end(writer)
+
+
+@pytest.mark.anyio
+async def test_who_appends_makes_way_again_and_again_where_the_disk_takes_long() -> None:
+    """The writer needs the interpreter once more when the disk is done: each turn leaves it a pause, others none."""
+    now = Time()
+    store = Slow(now.asked)
+    writer: Writer[int] = Writer(store, stand=30, clock=now, sleep=now.sleep)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writer.durable, writer.put(0))
+        await anyio.wait_all_tasks_blocked()
+        store.handed.get(timeout=30)
+        for passed in (SOON, LONG, TURN / 2, TURN):
+            now.now += passed
+            writer.put(1)
+        assert now.slept == [PAUSE, PAUSE]
+        store.gate.set()
+    _end(writer)
+
+
+def test_who_appends_is_not_held_up_where_nobody_waits() -> None:
+    """Entries that may take their time cost nobody any."""
+    now = Time()
+    store = Slow(now.asked)
+    writer: Writer[int] = Writer(store, stand=30, clock=now, sleep=now.sleep)
+    writer.put(0)
+    store.begun.get(timeout=30)
+    now.now += LONG * 2
+    writer.put(1)
+    assert (store.steps, now.slept) == ([], [])
+    store.go.set()
+    store.gate.set()
+    _end(writer)
+
+
+@pytest.mark.anyio
+async def test_what_is_ready_together_shares_a_commit(writer: Writer[int], shelf: Shelf) -> None:
+    """The first who waits lets the others of its turn append before the batch goes."""
+
+    async def one(entry: int) -> None:
+        await writer.durable(writer.put(entry))
+
+    async with anyio.create_task_group() as tasks:
+        for entry in range(100):
+            tasks.start_soon(one, entry)
+    assert [sorted(batch) for batch in shelf.batches] == [list(range(100))]
+
+
+def _end(writer: Writer[int]) -> None:
+    thread = writer.stop()
+    if thread is not None:
+        thread.join()
 
 
 def test_event_loops_and_threads_wait_for_the_same_commit(writer: Writer[int], shelf: Shelf) -> None:

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import oddities
 from rules import INPUTS, SENTENCE, planned_by, planner
@@ -104,7 +105,12 @@ def _audit(screen: Screen, options: argparse.Namespace) -> int:
                 run = engine.run_blocking(plan, inputs=inputs, approval=approval)
         screen.document(run.to_json())
         _show(screen, engine.show(run.id), list(journal.events(run.id)))
-    return 1 if not run.ok else 4 if run.output.get("denied") else 0
+    return 1 if not run.ok else 4 if _told(run).get("denied") else 0
+
+
+def _told(run: Run) -> dict[str, Any]:
+    """The output; a model's plan may have another one, or none."""
+    return run.output if isinstance(run.output, dict) else {}
 
 
 def _engine(model: str | None, journal: SqliteJournal, view: View) -> Engine:
@@ -167,7 +173,7 @@ def _show(screen: Screen, run: Run, events: list[Event]) -> None:
     )
     screen.show(telling.event_list(filter(_is_turn, events)))
     if run.ok:
-        screen.show("", *(line(f"written: {file}") for file in run.output.get("files", ())))
+        screen.show("", *(line(f"written: {file}") for file in _told(run).get("files", ())))
 
 
 def _is_turn(event: Event) -> bool:

@@ -15,9 +15,9 @@ from foreplan.planner.requests import PlanRequest, ReplanRequest
 __all__ = ["INPUTS", "SENTENCE", "planned_by", "planner"]
 
 SENTENCE = (
-    "List the packages in inputs.folders. Read the metadata of each package. Normalise the licence of each, and skip "
-    "those that fail. Judge the licences by inputs.policy. Write the verdicts to licences.csv and to licences.md in "
-    "the folder inputs.out. The output is an object with files, the paths that were written."
+    "List the packages in inputs.folders, as packages. For each of packages read its metadata, as metadata. For each of "
+    "metadata normalise the licence, as licences, and skip what fails. Judge metadata and licences by inputs.policy, as "
+    "verdicts. Write verdicts and inputs.folders to licences.md in the folder inputs.out, and verdicts to licences.csv there."
 )
 """What a model is asked, in place of the plan."""
 INPUTS = load_plan(Path(__file__).with_name("plan.yaml")).inputs

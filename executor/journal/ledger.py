@@ -10,7 +10,7 @@ What the batch's own events say of the ends of chains is filled in here, where t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -295,7 +295,7 @@ class Ledger:
         self._connection: sqlite3.Connection | None = None
         self.commits = 0
 
-    def write(self, entries: Sequence[Entry]) -> None:
+    def write(self, entries: Sequence[Entry], handed_over: Callable[[], None]) -> None:
         """Commit the entries; whatever goes wrong is told to the logs that it concerns."""
         units: dict[Tail, Unit] = {}
         for tail, event in entries:
@@ -306,7 +306,7 @@ class Ledger:
                     unit = units[whole] = Unit(whole)
                 unit.add(tail, event)
         if units:
-            self._write(list(units.values()))
+            self._write(list(units.values()), handed_over)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -314,13 +314,13 @@ class Ledger:
         if connection is not None:
             connection.close()
 
-    def _write(self, units: list[Unit]) -> None:
+    def _write(self, units: list[Unit], handed_over: Callable[[], None]) -> None:
         try:
-            self._commit(units)
+            self._commit(units, handed_over)
         except (sqlite3.IntegrityError, sqlite3.DataError, _Stale) as error:
             if len(units) > 1:  # the fault of one run must not be another's
                 for unit in units:
-                    self._write([unit])
+                    self._write([unit], handed_over)
             else:
                 units[0].tail.fail(self._blame(units[0].tail, error))
         except BaseException as error:
@@ -334,7 +334,7 @@ class Ledger:
                 for portion in unit.portions:
                     portion.written()
 
-    def _commit(self, units: list[Unit]) -> None:
+    def _commit(self, units: list[Unit], handed_over: Callable[[], None]) -> None:
         """One transaction. Few statements: each of them lets the event loop's thread in (see `writer.py`)."""
         connection = self._connection = self._connection or self._file.connect()
         most: int = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
@@ -355,6 +355,7 @@ class Ledger:
             if entries:
                 enter(connection, entries, self._key)
             self._file.still_there()
+            handed_over()
             connection.execute("COMMIT")
             self.commits += 1
         except BaseException:

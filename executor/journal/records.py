@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from ..events import CallAdmitted, CallSettled, CallStarted, Event, ValueSettled, decode, encode
+from ..events import CallAdmitted, CallSettled, CallStarted, Event, Outcome, ValueSettled, decode, encode
 from .personal import Personal, put_back
 
 __all__ = ["Record", "as_written", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
@@ -208,6 +208,9 @@ def from_text(
     Raises `ValueError`, `KeyError` or `TypeError` for what no event is.
     """
     document = _read(data)
+    event = _plainly(document)
+    if event is not None:
+        return event
     apart = document.pop("apart", None) or {}
     for name, key in apart.items():
         if whole is None:
@@ -218,6 +221,49 @@ def from_text(
             raise ValueError("a part of it is personal, and kept aside")
         put_back(document, personal)
     return decode(document)
+
+
+class _Shape(NamedTuple):
+    """How the text of a kind of which there are many usually looks: its keys, where the outcome is, what is not written."""
+
+    kind: type[Event]
+    names: tuple[str, ...]
+    outcome: int
+    rest: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, kind: type[Event], last: str) -> _Shape:
+        """`last` is the last field that is written."""
+        fields = kind._fields
+        written = fields.index(last) + 1
+        outcome = fields.index("outcome") if "outcome" in fields[:written] else -1
+        rest = tuple(kind._field_defaults[name] for name in fields[written:])
+        return cls(kind, ("type", *fields[:written]), outcome, rest)
+
+
+_SHAPES = {
+    "CallAdmitted": _Shape.of(CallAdmitted, "key"),
+    "CallStarted": _Shape.of(CallStarted, "attempt"),
+    "CallSettled": _Shape.of(CallSettled, "value"),
+    "ValueSettled": _Shape.of(ValueSettled, "value"),
+}
+_OUTCOMES = {str(outcome): outcome for outcome in Outcome}
+_PATH = CallStarted._fields.index("path")
+"""The same in all of these."""
+
+
+def _plainly(document: dict[str, Any]) -> Event | None:
+    """What `decode` gives for a document that looks as usual, in a third of the time; None for any other."""
+    shape = _SHAPES.get(document["type"])
+    if shape is None or tuple(document) != shape.names:
+        return None
+    kind, _, outcome, rest = shape
+    _, *values = document.values()
+    values[_PATH] = tuple(values[_PATH])
+    if outcome >= 0:
+        values[outcome] = _OUTCOMES[values[outcome]]
+    event: Event = tuple.__new__(kind, (*values, *rest))
+    return event
 
 
 def hash_of(data: bytes) -> bytes:

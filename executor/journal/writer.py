@@ -9,16 +9,19 @@ batch that fills and the one under way are all the backlog there is: who appends
 A thread without work ends after a while and the next entry begins another, so that a journal that nobody closes, or
 that something still refers to (the traceback of a kept exception is enough), costs no thread and no open file.
 
+Who waits lets all that is ready in its loop run first: a hundred calls that begin together share a commit.
+
 The writer competes with the event loop for the interpreter, and on a busy loop each time it lets go costs it a switch
-interval (5 ms). So a store should write a batch with few statements, and who appends while somebody waits for the disk
-makes way for a moment, again and again. Source: the measurements in `benchmarks/journal.py` and `durable.py`.
+interval (5 ms). So a store should write a batch with few statements, and who appends while somebody waits makes way: at
+once until the batch is handed to the disk, and from then on for a moment, again and again, if the disk takes long.
+Source: the measurements in `benchmarks/journal.py` and `durable.py`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import anyio
@@ -28,12 +31,16 @@ from ..wake import Portal
 
 __all__ = ["Batch", "Store", "Writer"]
 
-MOST = 256
+MOST = 512
 """Entries that fill a batch. Larger ones cost less each, but keep whoever waits for them longer."""
-RIDE = 0.002
+RIDE = 0.005
 """Seconds that entries wait for somebody who is in a hurry."""
+SOON = 0.0005
+"""Seconds that somebody waits before whoever appends lets the writer prepare the batch."""
+STAND = 0.002
+"""Seconds for which it does at most, once for each batch."""
 LONG = 0.003
-"""Seconds that somebody waits for the disk before others make way: a quick commit needs none of it."""
+"""Seconds that somebody waits for the disk before others make way again: a quick commit needs none of it."""
 TURN = 0.0002
 """Seconds after which whoever appends makes way again."""
 PAUSE = 0.00002
@@ -48,8 +55,11 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Store(Protocol[T_contra]):
     """What the writer's thread does with a batch; only that thread calls it."""
 
-    def write(self, entries: Sequence[T_contra]) -> None:
-        """Make the entries durable. Never raises: whoever owns an entry is told of a failure before this returns."""
+    def write(self, entries: Sequence[T_contra], handed_over: Callable[[], None]) -> None:
+        """Make the entries durable. Never raises: whoever owns an entry is told of a failure before this returns.
+
+        `handed_over()` says that from here on only the disk works.
+        """
 
     def close(self) -> None:
         """The thread ends; another may begin, and write again."""
@@ -58,11 +68,12 @@ class Store(Protocol[T_contra]):
 class Batch(Generic[T]):
     """What is committed together; `done` once it is durable, or has failed."""
 
-    __slots__ = ("done", "entries", "ripe", "waiting")
+    __slots__ = ("company", "done", "entries", "ripe", "waiting")
 
     def __init__(self) -> None:
         self.entries: list[T] = []
         self.waiting: dict[Portal, anyio.Event] = {}
+        self.company = 0  # how many tasks wait
         self.ripe = False
         self.done = False
 
@@ -70,9 +81,18 @@ class Batch(Generic[T]):
 class Writer(Generic[T]):
     """The thread and the two batches. It begins with an entry and ends with `stop`, or `idle` seconds after the last."""
 
-    def __init__(self, store: Store[T], *, idle: float = IDLE) -> None:
+    def __init__(
+        self,
+        store: Store[T],
+        *,
+        idle: float = IDLE,
+        stand: float = STAND,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._store = store
-        self._idle = idle
+        self._idle, self._stand = idle, stand
+        self._clock, self._sleep = clock, sleep
         self._lock = threading.RLock()  # reentrant: the collector may call `stop` from within
         self._changed = threading.Condition(self._lock)
         self._done = threading.Condition(self._lock)
@@ -82,7 +102,10 @@ class Writer(Generic[T]):
         self._asleep = False
         self._stopping = False
         self._since = 0.0  # when the first of those who wait began to; 0 where nobody waits
+        self._at_disk = False  # whether only the disk works on what is under way
+        self._stood = False  # whether somebody has stood aside for those who wait
         self._made_way = 0.0
+        self._alone = False  # whether who waited last did so alone
 
     def put(self, entry: T) -> Batch[T]:
         """Add an entry after all others, and give the batch it is in. Blocks while the backlog is full."""
@@ -103,23 +126,45 @@ class Writer(Generic[T]):
 
     def _make_way(self) -> None:
         """Let the writer have the interpreter: a loop that is busy with other steps would keep it from what is waited for."""
-        now = time.perf_counter()
-        if now - self._since > LONG and now - self._made_way > TURN:
-            time.sleep(PAUSE)
-            self._made_way = time.perf_counter()
+        now = self._clock()
+        waited = now - self._since
+        if not (self._at_disk or self._stood) and waited > SOON:
+            self._stood = True
+            with self._lock:
+                self._done.wait_for(lambda: self._at_disk or not self._since, self._stand)
+        elif waited > LONG and now - self._made_way > TURN:
+            self._sleep(PAUSE)
+            self._made_way = self._clock()
 
     async def durable(self, batch: Batch[T]) -> None:
-        """Wait in an event loop until the batch is done; it goes at once."""
-        with self._lock:
-            if batch.done:
-                return
-            portal = Portal.current()
-            ready = batch.waiting.get(portal)
-            if ready is None:
+        """Wait in an event loop until the batch is done; it goes as soon as all that is ready now has run.
+
+        It goes at once where the last one was waited for by one task alone: in a busy loop the others' turn takes long.
+        """
+        if batch.done:
+            return
+        batch.company += 1
+        portal = Portal.current()
+        ready = batch.waiting.get(portal)
+        if ready is None:
+            with self._lock:
+                if batch.done:
+                    return
                 ready = batch.waiting[portal] = anyio.Event()
-                self._since = self._since or time.perf_counter()
-            self._hurry(batch)
+            try:
+                if not self._alone:
+                    await anyio.lowlevel.cancel_shielded_checkpoint()
+            finally:
+                with self._lock:
+                    self._press(batch)
         await ready.wait()
+
+    def _press(self, batch: Batch[T]) -> None:
+        """Somebody waits for the batch from now on."""
+        if not batch.done:
+            if not self._since:
+                self._since, self._stood = self._clock(), False
+            self._hurry(batch)
 
     def wait(self, batch: Batch[T]) -> None:
         """The same, blocking the thread."""
@@ -169,16 +214,24 @@ class Writer(Generic[T]):
         batch = self._next()
         if batch is None:
             return False
-        self._store.write(batch.entries)
+        self._store.write(batch.entries, self._hand_over)
         with self._lock:
             batch.done = True
             batch.entries = []
             self._flying = None
-            self._since = time.perf_counter() if self._filling.waiting else 0.0
+            self._at_disk = self._stood = False
+            if batch.company:
+                self._alone = batch.company == 1
+            self._since = self._clock() if self._filling.waiting else 0.0
             self._done.notify_all()
         for portal, ready in batch.waiting.items():
             portal.call_soon(ready.set)
         return True
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            self._at_disk = True
+            self._done.notify_all()
 
     def _next(self) -> Batch[T] | None:
         with self._lock:

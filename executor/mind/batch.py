@@ -165,7 +165,7 @@ def replay_batch(events: Iterable[Event]) -> BatchState:
 
 def group_of(parked: e.RowParked) -> str:
     """What a row that waits has in common with others that failed alike; "" where it waits for people."""
-    return "" if parked.group is None else digest(parked.group)
+    return "" if parked.alike is None else digest(parked.alike)
 
 
 def unsettled_groups(state: BatchState) -> dict[str, list[int]]:
@@ -191,7 +191,7 @@ def to_settle(state: BatchState) -> list[tuple[str, Mending]]:
 
 def may_go_on(state: BatchState, parked: e.RowParked) -> bool:
     """Whether a row that waited has all its answers, or its group has."""
-    return not parked.questions and (parked.group is None or group_of(parked) in state.groups)
+    return not parked.questions and (parked.alike is None or group_of(parked) in state.groups)
 
 
 def shared_results(state: State) -> dict[str, Shared]:

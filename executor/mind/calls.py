@@ -212,6 +212,10 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
     index = lane.next
     lane.next += 1
     path = lane.path(index)
+    recorded = state.recorded.pop(path, None) if state.recorded else None
+    if recorded is not None and recorded.tool == tool.name:
+        _admit_as_recorded(state, lane, index, tool, recorded)
+        return
     try:
         args = _resolved(state, lane, index)
     except Settled as settled:
@@ -281,6 +285,18 @@ def _admit_next(state: State, lane: Lane, index: int, tool: Tool, proposed: dict
 def _is_kept(lane: Lane, index: int) -> bool:
     """Whether an item had succeeded before its step was tried again."""
     return lane.undoes is None and index in lane.node.kept
+
+
+def _admit_as_recorded(state: State, lane: Lane, index: int, tool: Tool, event: e.CallAdmitted) -> None:
+    """The record says that this call was admitted, and with which arguments: only what it takes is to be reckoned."""
+    if not affordable(state, tool, event.path):  # it had to wait until it was
+        state.recorded[event.path] = event
+        lane.next = index
+        _free(state, tool.name)
+        return
+    lane.seen[event.args_digest] = lane.seen.get(event.args_digest, 0) + 1
+    reserve(state, tool, event.path)
+    give(state, event.path, Write(e.CallAdmitted, event[3:]))
 
 
 def _resolved(state: State, lane: Lane, index: int) -> dict[str, Any]:

@@ -87,11 +87,35 @@ def outstanding(state: State) -> tuple[Command, ...]:
 
 
 def replay(state: State, events: Iterable[Event]) -> State:
-    """Bring a fresh state to where these events lead."""
+    """Bring a fresh state to where these events lead.
+
+    What they say of a call that was admitted at once is not worked out anew: it would be thrown away for what they say.
+    """
     with all_stays():
-        for event in events:
-            advance(state, event)
+        recorded = list(events)
+        state.recorded = _admitted_at_once(recorded)
+        try:
+            for event in recorded:
+                advance(state, event)
+        finally:
+            state.recorded = {}
     return state
+
+
+def _admitted_at_once(events: Iterable[Event]) -> dict[e.Path, e.CallAdmitted]:
+    """The calls of which nothing is told before that they were admitted: no question, no hook, no refusal."""
+    found: dict[e.Path, e.CallAdmitted] = {}
+    before: set[e.Path] = set()
+    for event in events:
+        if isinstance(event, e.CallAdmitted):
+            if event.path not in before:
+                found.setdefault(event.path, event)
+        elif isinstance(event, _TELL_OF_CALLS):
+            before.add(event.path)
+    return found
+
+
+_TELL_OF_CALLS = (e.CallSettled, e.ValueSettled, e.DecisionAsked, e.HookAnswered)
 
 
 @contextmanager

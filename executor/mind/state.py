@@ -22,7 +22,17 @@ from ...policies.secrets import Secret
 from ...registry.names import resolve_name
 from ...registry.registry import Registry
 from ...registry.tools import Tool
-from ..events import CallSettled, DecisionAsked, DecisionMade, Event, Outcome, Path, RunClosed, path_text
+from ..events import (
+    CallAdmitted,
+    CallSettled,
+    DecisionAsked,
+    DecisionMade,
+    Event,
+    Outcome,
+    Path,
+    RunClosed,
+    path_text,
+)
 from .program import Block, Code, Program
 from .rows import Common
 
@@ -595,6 +605,8 @@ class State:
         # what is asked of the world and not yet answered
         self.open: dict[Hashable, Command] = {}
         self.given: list[Command] = []
+        self.recorded: dict[Path, CallAdmitted] = {}
+        """During a replay: calls of which the record goes on to tell that they were admitted at once."""
         self.decisions: dict[str, DecisionAsked] = {}
         self.answered: dict[str, DecisionMade] = {}
         self.accepted: dict[str, str] = {}

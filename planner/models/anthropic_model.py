@@ -7,8 +7,8 @@ Each question has a client of its own, as in `openai_model.py`; the SDK's own re
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from ...policies.errors import BadInput
@@ -16,9 +16,10 @@ from ...policies.secrets import Secret
 from ...policies.spelling import spelled
 from .anthropic_form import Hearing, answer_tool, messages_body
 from .chunks import AIMessageChunk
+from .clients import Clients, needed
 from .messages import AIMessage, Message
 from .sse import heard_parts
-from .telling import Names, Telling, allowed, key_for, needs, trusted, whole_answer
+from .telling import Names, Telling, allowed, key_for, trusted, whole_answer
 
 __all__ = ["AnthropicModel"]
 
@@ -47,15 +48,12 @@ class AnthropicModel:
         cache: bool = True,
         **options: Any,
     ) -> None:
-        if client is not None and (base_url is not None or api_key is not None):
-            raise BadInput("a client has its own base_url and api_key; give them, or the client")
         self.model = model
         self.max_tokens = max_tokens
         self.strict = strict
         self.cache = cache
         self.options = options
-        self._given = client
-        self._settings = (base_url, api_key)
+        self._clients = Clients(client, base_url, api_key, _client, _expect_key)
         _sdk()
 
     async def agenerate(
@@ -69,7 +67,7 @@ class AnthropicModel:
         """The answer. Raises `ToolFailure` for what is none, and what the SDK raises."""
         hearing = self._hearing(tools, response_format)
         body = self._body(hearing.telling.names, messages, tools, response_format, config)
-        async with self._open() as client:
+        async with self._clients.open() as client:
             asked = client.messages.with_raw_response.create(**allowed(client.messages.create, body))
             document = whole_answer((await asked).http_response)
         heard = hearing.whole(document)
@@ -87,7 +85,7 @@ class AnthropicModel:
         hearing = self._hearing(tools, response_format)
         body = self._body(hearing.telling.names, messages, tools, response_format, config)
         async with (
-            self._open() as client,
+            self._clients.open() as client,
             client.messages.with_streaming_response.create(
                 **allowed(client.messages.create, body), stream=True
             ) as answer,
@@ -125,37 +123,28 @@ class AnthropicModel:
             body["tool_choice"] = {"type": "auto"}  # a model that thinks cannot be made to call a tool
         return {"model": self.model, "max_tokens": self.max_tokens, **body, **set_}
 
-    @asynccontextmanager
-    async def _open(self) -> AsyncIterator[Any]:
-        if self._given is not None:
-            yield self._given.with_options(max_retries=0)
-            return
-        async with self._client() as client:
-            if not (client.api_key or client.auth_token or client.credentials):
-                raise BadInput(
-                    "Anthropic cannot be asked without a key: set ANTHROPIC_API_KEY or give api_key"
-                )
-            yield client
-
-    def _client(self) -> Any:
-        anthropic = _sdk()
-        url, key = self._settings
-        web = anthropic.DefaultAsyncHttpxClient(verify=trusted(), timeout=None)
-        return anthropic.AsyncAnthropic(
-            api_key=key_for(key, url, "anthropic.com"),
-            base_url=url,
-            max_retries=0,
-            timeout=None,
-            http_client=web,
-        )
-
     def __repr__(self) -> str:
         return f"<AnthropicModel {self.model}>"
 
 
+def _client(url: str | None, key: str | Secret | None) -> Any:
+    anthropic = _sdk()
+    web = anthropic.DefaultAsyncHttpxClient(verify=trusted(), timeout=None)
+    return anthropic.AsyncAnthropic(
+        api_key=key_for(key, url, "anthropic.com"),
+        base_url=url,
+        max_retries=0,
+        timeout=None,
+        http_client=web,
+    )
+
+
+def _expect_key(client: Any) -> None:
+    if not (client.api_key or client.auth_token or client.credentials):
+        raise BadInput("Anthropic cannot be asked without a key: set ANTHROPIC_API_KEY or give api_key")
+
+
 def _sdk() -> Any:
-    try:
+    with needed("anthropic", "anthropic"):
         import anthropic
-    except ModuleNotFoundError:
-        raise needs("anthropic", "anthropic") from None
     return anthropic

@@ -10,8 +10,8 @@ time limits are off: those of the run hold, on asyncio and on trio.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -19,11 +19,12 @@ from ...policies.errors import BadInput
 from ...policies.secrets import Secret
 from ...policies.spelling import spelled
 from .chunks import AIMessageChunk
+from .clients import Clients, needed
 from .messages import AIMessage, Message
 from .openai_chat import chat_body, hear_chat
 from .openai_responses import hear_response, read_response, responses_body
 from .sse import heard_parts
-from .telling import Names, Telling, allowed, is_here, key_for, needs, trusted, whole_answer
+from .telling import Names, Telling, allowed, is_here, key_for, trusted, whole_answer
 
 __all__ = ["OpenAIModel"]
 
@@ -55,14 +56,11 @@ class OpenAIModel:
     ) -> None:
         if api not in get_args(Api):
             raise BadInput(f"OpenAI has no API {api!r}; there are {', '.join(get_args(Api))}")
-        if client is not None and (base_url is not None or api_key is not None):
-            raise BadInput("a client has its own base_url and api_key; give them, or the client")
         self.model = model
         self.api = api
         self.strict = strict
         self.options = options
-        self._given = client
-        self._settings = (base_url, api_key)
+        self._clients = Clients(client, base_url, api_key, _client)
         _sdk()
 
     async def agenerate(
@@ -76,7 +74,7 @@ class OpenAIModel:
         """The answer. Raises `ToolFailure` for what is none, and what the SDK raises."""
         telling = Telling(Names(tools), whole=True)
         body = self._body(telling.names, messages, tools, response_format, config)
-        async with self._open() as client:
+        async with self._clients.open() as client:
             api = self._api(client)
             asked = await api.with_raw_response.create(**allowed(api.create, body))
             document = whole_answer(asked.http_response)
@@ -99,7 +97,7 @@ class OpenAIModel:
         config = {**more, **self.options, **(config or {}), "stream": True}
         body = self._body(telling.names, messages, tools, response_format, config)
         async with (
-            self._open() as client,
+            self._clients.open() as client,
             self._api(client).with_streaming_response.create(
                 **allowed(self._api(client).create, body)
             ) as answer,
@@ -126,43 +124,33 @@ class OpenAIModel:
 
     async def post(self, url: str, body: Mapping[str, Any]) -> bool:
         """Whether the server does what is no question, at an address of its own."""
-        async with self._open() as client:
+        async with self._clients.open() as client:
             try:
                 await client.post(url, cast_to=object, body=body)
             except _sdk().APIError:
                 return False
         return True
 
-    @asynccontextmanager
-    async def _open(self) -> AsyncIterator[Any]:
-        if self._given is not None:
-            yield self._given.with_options(max_retries=0)
-            return
-        async with self._client() as client:
-            yield client
-
-    def _client(self) -> Any:
-        openai = _sdk()
-        url, key = self._settings
-        web = openai.DefaultAsyncHttpxClient(verify=trusted(), timeout=None, trust_env=not is_here(url))
-        try:
-            return openai.AsyncOpenAI(
-                api_key=key_for(key, url, "openai.com"),
-                base_url=url,
-                max_retries=0,
-                timeout=None,
-                http_client=web,
-            )
-        except openai.OpenAIError as error:
-            raise BadInput(f"OpenAI cannot be asked: {error}") from None
-
     def __repr__(self) -> str:
         return f"<OpenAIModel {self.model}>"
 
 
-def _sdk() -> Any:
+def _client(url: str | None, key: str | Secret | None) -> Any:
+    openai = _sdk()
+    web = openai.DefaultAsyncHttpxClient(verify=trusted(), timeout=None, trust_env=not is_here(url))
     try:
+        return openai.AsyncOpenAI(
+            api_key=key_for(key, url, "openai.com"),
+            base_url=url,
+            max_retries=0,
+            timeout=None,
+            http_client=web,
+        )
+    except openai.OpenAIError as error:
+        raise BadInput(f"OpenAI cannot be asked: {error}") from None
+
+
+def _sdk() -> Any:
+    with needed("openai", "openai"):
         import openai
-    except ModuleNotFoundError:
-        raise needs("openai", "openai") from None
     return openai

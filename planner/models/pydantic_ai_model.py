@@ -13,8 +13,9 @@ from typing import Any
 
 from ...policies.spelling import spelled
 from .chunks import AIMessageChunk, ToolCallChunk
+from .clients import needed
 from .messages import AIMessage, Message, SystemMessage, ToolMessage
-from .telling import Names, Telling, broken, calls_in, cut_off, needs
+from .telling import Names, Telling, broken, calls_in, cut_off
 
 __all__ = ["PydanticAIModel"]
 
@@ -119,13 +120,11 @@ class PydanticAIModel:
 
 
 def _library() -> Any:
-    try:
+    with needed("pydantic_ai", "pydantic-ai"):
         import pydantic_ai.direct
         import pydantic_ai.messages
         import pydantic_ai.models
         import pydantic_ai.output
-    except ModuleNotFoundError:
-        raise needs("pydantic_ai", "pydantic-ai") from None
     return pydantic_ai
 
 

@@ -12,7 +12,8 @@ from functools import lru_cache
 from .closures import Frame, Run, compiled
 from .errors import EvaluationError, ExpressionError
 from .fuel import Fuel
-from .grammar import build, simple_path
+from .functions import FUNCTIONS
+from .grammar import build, simple_path, written_path
 from .names import Reference, free_names, references_in, renamed
 from .slips import repaired
 from .values import Json, weigh
@@ -27,16 +28,25 @@ class Expression:
     names it reads from outside.
     """
 
-    __slots__ = ("_bare", "_cost", "_length", "_path", "_run", "names", "text", "tree")
+    __slots__ = ("_bare", "_cost", "_length", "_path", "_run", "_tree", "names", "text")
 
-    def __init__(self, text: str, tree: ast.expr, names: frozenset[str]) -> None:
+    def __init__(
+        self, text: str, tree: ast.expr | None, names: frozenset[str], path: tuple[str, ...] | None = None
+    ) -> None:
         self.text = text
-        self.tree = tree
         self.names = names
-        self._bare = _is_bare(tree)
-        self._path = _written_path(tree) if self._bare else None
+        self._tree = tree
+        self._bare = tree is None or _is_bare(tree)
+        self._path = path
         self._run: Run | None = None
         self._cost = self._length = 0
+
+    @property
+    def tree(self) -> ast.expr:
+        """What the text says, as a tree; that of a path is made when somebody asks for it."""
+        if self._tree is None:
+            self._tree = simple_path(self.text) or build(self.text)
+        return self._tree
 
     def evaluate(self, scope: Mapping[str, Json], fuel: Fuel | None = None) -> Json:
         """The value for these data. Raises `EvaluationError` and nothing else.
@@ -85,6 +95,9 @@ def parse(text: str) -> Expression:
 
 
 def _parse(text: str) -> Expression:
+    path = written_path(text)
+    if path is not None and path[0] not in FUNCTIONS and path[0] != "steps":
+        return Expression(text, None, frozenset(path[:1]), path)
     try:
         return Expression(text, *_built(text))
     except ExpressionError as error:
@@ -117,15 +130,6 @@ def _is_bare(tree: ast.expr) -> bool:
             return False
         tree = tree.value
     return isinstance(tree, ast.Name)
-
-
-def _written_path(tree: ast.expr) -> tuple[str, ...] | None:
-    """Name and keys of a tree like `a.b.c`, which needs no closures; None for any other."""
-    steps: list[str] = []
-    while isinstance(tree, ast.Attribute):
-        steps.append(tree.attr)
-        tree = tree.value
-    return (tree.id, *reversed(steps)) if isinstance(tree, ast.Name) else None
 
 
 def _correction(text: str) -> str:

@@ -114,6 +114,14 @@ _PATH = re.compile(r"([a-z][A-Za-z0-9_]*)((?:\.[A-Za-z][A-Za-z0-9_]*|\[(?:0|[1-9
 _PATH_STEP = re.compile(r"\.([A-Za-z0-9_]+)|\[([0-9]+)\]")
 
 
+def written_path(text: str) -> tuple[str, ...] | None:
+    """Name and keys of a text like `a.b.c`; None for any other."""
+    match = _PATH.fullmatch(text)
+    if match is None or "[" in text or match[1] in KEYWORDS or match[1] in FOREIGN_NAMES:
+        return None
+    return tuple(text.split("."))
+
+
 def simple_path(text: str) -> ast.expr | None:
     """The tree of a text like `a.b[0].c`, as `build` gives it but three times as fast; None for any other text."""
     match = _PATH.fullmatch(text)

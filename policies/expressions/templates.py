@@ -81,14 +81,20 @@ def _compile(
     if isinstance(document, dict):
         if EXPRESSION in document or LITERAL in document:
             return _special(document, pointer, found)
-        makers = {
-            k: _compile(v, f"{pointer}/{_token(k, pointer)}", found, depth + 1) for k, v in document.items()
-        }
+        makers = {k: _part(v, k, pointer, found, depth + 1) for k, v in document.items()}
         return _object(document, makers) if any(makers.values()) else None
     if isinstance(document, list):
         parts = [_compile(v, f"{pointer}/{n}", found, depth + 1) for n, v in enumerate(document)]
         return _array(document, parts) if any(parts) else None
     return None
+
+
+def _part(
+    value: Json, key: Any, pointer: str, found: list[tuple[str, Expression]], depth: int
+) -> _Make | None:
+    if type(key) is str and not isinstance(value, dict | list):
+        return None  # most parts are such
+    return _compile(value, f"{pointer}/{_token(key, pointer)}", found, depth)
 
 
 def _special(document: dict[str, Json], pointer: str, found: list[tuple[str, Expression]]) -> _Make | None:

@@ -164,6 +164,10 @@ class Egress:
                 hint=f"allow it by name: allow=['{host}:{port}']",
             )
 
+    def allows_by_name(self, host: str, port: int) -> bool:
+        """Whether `allow` speaks of this host, or of the address that it is written as."""
+        return any(self._is(place, bare(host), port) for place in self._allowed)
+
     def _named(self, host: str, port: int) -> bool:
         """Whether `allow` names this very host and port."""
         return any(place.port == port and self._is(place, host, port) for place in self._allowed)

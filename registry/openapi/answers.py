@@ -16,7 +16,7 @@ from ...policies.evidence import retry_after
 from ...policies.failures import Happened, ToolFailure
 from ...policies.text import safe_text, shorten
 from ..values import Json, size_of
-from .operations import is_json, is_text
+from .media import is_json, is_text
 
 __all__ = ["MOST_DATA", "read_answer"]
 

@@ -24,7 +24,8 @@ from ..options import check_options, checked_name
 from ..tools import Tool, ToolContext
 from ..values import Json
 from .links import Links, Unimportable
-from .operations import Body, Named, Operation, Parameter, Reader, Servers, named_operations, origin_of
+from .operations import Body, Named, Operation, Parameter, Reader, named_operations
+from .servers import Servers, origin_of
 
 __all__ = ["Called", "Wanted", "declared_tools"]
 
@@ -167,14 +168,7 @@ def _tool(
         )
     takes, secrets = _takes(operation)
     refs = {argument: wanted.secret_refs[scheme] for argument, scheme in secrets.items()}
-    said = {
-        "title": safe_text(operation.title, 200),
-        "tags": [*operation.tags, *(["deprecated"] if operation.deprecated else [])],
-        "host": _host(operation.server),
-        **options,
-    }
-    if refs:
-        said["secret_refs"] = {**refs, **said.get("secret_refs", {})}
+    said = _options(operation, options, refs)
 
     def declare(output: Json | None) -> Tool:
         return Tool.declare(
@@ -192,6 +186,17 @@ def _tool(
         message = f"what it gives is not described: {problem}"
         findings.append(ToolFinding(operation.key, "no_output_schema", message, loaded=True))
     return dataclasses.replace(made, recorded_source=_pin(operation)), findings
+
+
+def _options(operation: Operation, options: dict[str, Any], refs: dict[str, str]) -> dict[str, Any]:
+    """What the operator says of a tool, over what the document does."""
+    said = {
+        "title": safe_text(operation.title, 200),
+        "tags": [*operation.tags, *(["deprecated"] if operation.deprecated else [])],
+        "host": _host(operation.server),
+        **options,
+    }
+    return {**said, "secret_refs": {**refs, **said.get("secret_refs", {})}} if refs else said
 
 
 def _declared(declare: Callable[[Json | None], Tool], output: Json | None) -> tuple[Tool, str]:

@@ -1,7 +1,9 @@
 """What the operations of an OpenAPI document take, where it goes, and what comes back: records, not yet tools.
 
-path item, operation --references followed, path-level parts joined--> Operation
-                           └──> Unimportable: a code and a sentence, for this operation alone
+    path item, operation --references followed, path-level parts joined--> Operation
+                               └──> Unimportable: a code and a sentence
+
+One operation that cannot be read takes none of the others with it.
 """
 
 from __future__ import annotations
@@ -9,17 +11,18 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urljoin, urlsplit
 
 from ...policies.errors import BadInput
-from ...policies.text import did_you_mean, shorten
+from ...policies.text import shorten
 from ..values import Json
 from .links import Document, Links, Unimportable, said, texts
+from .media import is_json, is_text, mappings, sendable, told, with_bytes
 from .schemas import Schemas
+from .servers import Servers
 
-__all__ = ["Body", "Credential", "Named", "Operation", "Parameter", "Reader", "Servers", "named_operations"]
+__all__ = ["Body", "Credential", "Named", "Operation", "Parameter", "Reader", "named_operations"]
 
 _METHODS = ("get", "head", "put", "post", "patch", "delete", "options", "trace")
 _NOT_CALLED = ("options", "trace")
@@ -164,112 +167,6 @@ def _paths(links: Links) -> Iterator[tuple[str, Document, Unimportable | None]]:
             yield str(path), {}, problem
 
 
-# --- Servers.
-
-
-class Servers:
-    """Where operations are called: what the operator says, else what the document does."""
-
-    def __init__(
-        self,
-        links: Links,
-        base_url: str | None,
-        variables: Mapping[str, str],
-        others: tuple[str, ...],
-        home: str,
-    ) -> None:
-        self._variables = dict(variables)
-        self._used: set[str] = set()
-        self._home = home
-        self._others = [_checked_url(url, "servers") for url in others]
-        self._listed = links.root.get("servers")
-        self.base = _checked_url(base_url, "base_url") if base_url is not None else None
-
-    def of(self, item: Document, operation: Document) -> str:
-        """The URL before the path of an operation. Raises `Unimportable` for a host nobody has agreed to."""
-        own = operation.get("servers") or item.get("servers")
-        main = self.base or self._first(self._listed or ([{"url": "/"}] if self._home else []))
-        if not own:
-            if main is None:
-                message = "the document names no server for it; say base_url='https://…'"
-                raise Unimportable("no_server", message)
-            return main
-        url = self._first(own)
-        if url is None:
-            raise Unimportable(
-                "no_server", "its `servers` names none that can be called; say base_url='https://…'"
-            )
-        agreed = [origin_of(each) for each in (*self._others, *([main] if main else []))]
-        if origin_of(url) not in agreed:
-            message = f"it is called at {shorten(url, 80)}, which is not the server of the others"
-            raise Unimportable(
-                "other_server", f"{message}; if that is meant, say servers=[{shorten(url, 80)!r}]"
-            )
-        return url
-
-    def _first(self, listed: object) -> str | None:
-        """The first server of a list that can be called."""
-        for each in listed if isinstance(listed, list) else ():
-            if isinstance(each, Mapping) and (url := self._filled(each)) is not None:
-                return url
-        return None
-
-    def _filled(self, server: Document) -> str | None:
-        known = server.get("variables")
-        variables: Document = known if isinstance(known, Mapping) else {}
-
-        def value(match: re.Match[str]) -> str:
-            name = match[1]
-            declared = variables.get(name)
-            told = declared if isinstance(declared, Mapping) else {}
-            self._used.add(name)
-            chosen = self._variables.get(name, told.get("default"))
-            allowed = texts(told.get("enum"))
-            if name in self._variables and allowed and chosen not in allowed:
-                near = did_you_mean(str(chosen), allowed) or f"; there are {', '.join(allowed)}"
-                raise BadInput(f"the server variable {name!r} cannot be {shorten(repr(chosen), 40)}{near}")
-            if not isinstance(chosen, str):
-                raise Unimportable(
-                    "no_server", f"its server needs the variable {name!r}; say server_variables="
-                )
-            return chosen
-
-        filled = _HELD.sub(value, said(server, "url"))
-        url = urljoin(self._home, filled) if self._home else filled
-        return url.rstrip("/") if _is_url(url) else None
-
-    def check(self) -> None:
-        """Raises `BadInput` for a variable that no server has."""
-        for name in self._variables:
-            if name not in self._used:
-                raise BadInput(f"no server has the variable {name!r}{did_you_mean(name, self._used)}")
-
-
-def _is_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-def _checked_url(url: object, what: str) -> str:
-    if not isinstance(url, str) or not _is_url(url) or urlsplit(url).query or urlsplit(url).fragment:
-        raise BadInput(
-            f"{what} must be a URL like 'https://api.example.com/v1', not {shorten(repr(url), 80)}"
-        )
-    if "@" in urlsplit(url).netloc:
-        raise BadInput(f"{what} must hold no user name or password; hand them over by secret_refs")
-    return url.rstrip("/")
-
-
-def origin_of(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of a URL."""
-    parts = urlsplit(url)
-    usual = {"http": 80, "https": 443}.get(parts.scheme)
-    return parts.scheme, (parts.hostname or "").lower(), parts.port or usual
-
-
 # --- One operation.
 
 
@@ -296,15 +193,18 @@ class Reader:
         taken = {parameter.argument for parameter in parameters}
         body = self._body(operation, taken, definitions, noticed)
         accepts, result = self._result(named, noticed)
+        server, credentials = self._servers.of(named.item, operation), self._credentials(operation)
+        if credentials:
+            self._servers.keep_secret(server)
         words = [said(operation, "summary"), said(operation, "description")]
         return Operation(
             key=named.key,
             method=named.method,
             path=named.path,
-            server=self._servers.of(named.item, operation),
+            server=server,
             parameters=tuple(parameters),
             body=body,
-            credentials=self._credentials(operation, noticed),
+            credentials=credentials,
             accepts=accepts,
             definitions=definitions,
             result=result,
@@ -413,9 +313,9 @@ class Reader:
         body = self._links.followed(operation["requestBody"], "the body")
         content = body.get("content")
         contents: Document = content if isinstance(content, Mapping) else {}
-        media, form = _sendable(list(map(str, contents)))
+        media, form = sendable(list(map(str, contents)))
         if not form:
-            message = f"its body ({_medias(contents)}) is in no form that is sent"
+            message = f"its body ({told(contents)}) is in no form that is sent"
             if body.get("required") is True:
                 raise Unimportable("unsupported_body", message)
             noticed.append(("parameter_left_out", message))
@@ -423,14 +323,14 @@ class Reader:
         described = contents[media] if isinstance(contents[media], Mapping) else {}
         translated, more = self._sent.alone(described.get("schema", {}), "the body")
         definitions.update(more)
-        translated, binary = _with_bytes(translated, form, definitions)
+        translated, binary = with_bytes(translated, form, definitions)
         return Body(
             _argument("body", "body", taken),
             "application/json" if form == "json" and "*" in media else media,
             form,
             body.get("required") is True,
             translated,
-            _mappings(described.get("encoding")),
+            mappings(described.get("encoding")),
             binary,
             said(body, "description"),
         )
@@ -493,7 +393,7 @@ class Reader:
 
     # Credentials.
 
-    def _credentials(self, operation: Document, noticed: list[tuple[str, str]]) -> tuple[Credential, ...]:
+    def _credentials(self, operation: Document) -> tuple[Credential, ...]:
         """Of the ways to be let in, the first for which there are secrets for all that it asks for."""
         ways = operation.get("security", self._links.root.get("security"))
         lacking: list[str] = []
@@ -551,102 +451,3 @@ def _argument(name: str, place: str, taken: set[str]) -> str:
         return plain
     endings = (place, *range(2, len(taken) + 3))
     return next(name for ending in endings if (name := f"{plain[:57]}_{ending}") not in taken)
-
-
-# --- Media types.
-
-
-_FORMS = ("json", "urlencoded", "multipart", "text", "bytes")
-
-
-def _bare(media: str) -> str:
-    return media.partition(";")[0].strip().lower()
-
-
-def is_json(media: str) -> bool:
-    """Whether a media type is JSON, by itself or by its suffix."""
-    bare = _bare(media)
-    return bare in ("application/json", "text/json") or bare.endswith("+json")
-
-
-def is_text(media: str) -> bool:
-    """Whether a media type is text to read."""
-    bare = _bare(media)
-    known = (
-        "application/xml",
-        "application/x-ndjson",
-        "application/jsonl",
-        "application/yaml",
-        "application/x-yaml",
-    )
-    return bare.startswith("text/") or bare.endswith(("+xml", "+yaml")) or bare in known
-
-
-def _rank(media: str) -> int | None:
-    """Which form a body of this media type has; None for one that is not sent."""
-    bare = _bare(media)
-    if is_json(bare) or bare in ("*/*", "application/*"):
-        return 0
-    if bare == "application/x-www-form-urlencoded":
-        return 1
-    if bare == "multipart/form-data":
-        return 2
-    if bare.startswith("text/"):
-        return 3 if "*" not in bare else None
-    if bare == "application/octet-stream" or bare.partition("/")[0] in ("image", "audio", "video"):
-        return 4 if "*" not in bare else None
-    return None
-
-
-def _sendable(medias: list[str]) -> tuple[str, str]:
-    """Of several media types the one that is sent, and its form; empty where there is none."""
-    ranked = sorted((rank, n) for n, media in enumerate(medias) if (rank := _rank(media)) is not None)
-    return (medias[ranked[0][1]], _FORMS[ranked[0][0]]) if ranked else ("", "")
-
-
-def _medias(medias: Iterable[object]) -> str:
-    return shorten(", ".join(map(str, medias)), 80) or "without a media type"
-
-
-def _mappings(value: object) -> dict[str, Document]:
-    named = value if isinstance(value, Mapping) else {}
-    return {str(name): part for name, part in named.items() if isinstance(part, Mapping)}
-
-
-def _with_bytes(schema: Json, form: str, definitions: dict[str, Json]) -> tuple[Json, tuple[str, ...]]:
-    """The schema of a body in which bytes are written in base64, and the fields that hold such."""
-    if form == "bytes":
-        return {"type": "string", "contentEncoding": "base64", "description": "bytes, in base64"}, ()
-    if form == "text":
-        return {"type": "string"}, ()
-    if form != "multipart":
-        return schema, ()
-    whole = schema
-    if isinstance(whole, Mapping) and "$ref" in whole:
-        whole = definitions[str(whole["$ref"]).removeprefix("#/$defs/")]
-    properties = whole.get("properties") if isinstance(whole, Mapping) else None
-    if not isinstance(properties, Mapping):
-        return schema, ()
-    found = [name for name, part in properties.items() if _is_bytes(part) or _is_bytes(_items(part))]
-    if not found:
-        return schema, ()
-    told = {name: _told(properties[name]) for name in found}
-    return {**whole, "properties": {**properties, **told}}, tuple(found)
-
-
-def _items(part: Json) -> Json:
-    return part.get("items") if isinstance(part, Mapping) else None
-
-
-def _is_bytes(part: Json) -> bool:
-    if not isinstance(part, Mapping) or part.get("type") != "string":
-        return False
-    return part.get("format") == "binary" or ("contentMediaType" in part and "contentEncoding" not in part)
-
-
-def _told(part: Json) -> Json:
-    if isinstance(part.get("items"), Mapping):
-        return {**part, "items": _told(part["items"])}
-    words = part.get("description", "")
-    kept = {k: v for k, v in part.items() if k not in ("format", "contentMediaType")}
-    return {**kept, "contentEncoding": "base64", "description": f"{words} (bytes, in base64)".strip()}

@@ -23,7 +23,8 @@ from urllib.parse import quote
 from ...policies.failures import Kind, ToolFailure
 from ...policies.text import shorten
 from ..values import Json
-from .operations import Body, Credential, Operation, Parameter, is_json
+from .media import is_json
+from .operations import Body, Credential, Operation, Parameter
 
 __all__ = ["Sent", "request_of"]
 

@@ -2,7 +2,7 @@
 
     python tests/support/local_evaluation.py [FILE.gguf] [--json] [--only WORD]
 
-    valid      the first answer is a plan that checks
+    valid      the first answer is a plan that checks (or, rightly, that there can be none)
     right      and run, it does what was asked
     repaired   right, at the latest after the findings of the check were sent back once
 
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from foreplan import Engine, ForeplanError, LocalModel, ModelPlanner, Policies, Registry, Run
+from foreplan import CannotPlan, Engine, ForeplanError, LocalModel, ModelPlanner, Policies, Registry, Run
 from foreplan.planner.models.chat import ChatModel, ask_model
 from foreplan.planner.models.messages import AIMessage, Message
 
@@ -30,7 +30,8 @@ __all__ = ["Asked", "Judged", "evaluate", "figures", "requests"]
 class Asked(NamedTuple):
     """A request: its tool set by name, the sentence, the JSON Schema of the inputs and their values.
 
-    `tools()` makes tools over a world of its own; `right(run)` says whether what the run did is what was asked.
+    `tools()` makes tools over a world of its own; `right(run)` says whether what the run did is what was asked. Where no
+    tools can do it (`possible` is false), right is to say so, or to change nothing.
     """
 
     set: str
@@ -38,6 +39,7 @@ class Asked(NamedTuple):
     tools: Callable[[], tuple[Registry, Callable[[Run], bool]]]
     schema: Mapping[str, Any] | None
     inputs: Mapping[str, Any]
+    possible: bool = True
 
 
 class Judged(NamedTuple):
@@ -93,7 +95,9 @@ def _judge(model: ChatModel, asked: Asked) -> Judged:
         plan = engine.plan_blocking(asked.request, inputs=asked.schema)
     except ForeplanError as error:
         said = counted.answers[-1].content if counted.answers else ""
-        return Judged(asked.set, asked.request, 0, False, time.monotonic() - begun, f"{error} {said}")
+        declined = isinstance(error, CannotPlan) and not asked.possible
+        needed = len(counted.answers) if declined else 0
+        return Judged(asked.set, asked.request, needed, declined, time.monotonic() - begun, f"{error} {said}")
     took = time.monotonic() - begun
     run = engine.run_blocking(plan, inputs=asked.inputs)
     answers = len(counted.answers)
