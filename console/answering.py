@@ -16,6 +16,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ..executor import events as e
+from ..executor.batches.batch import Batch, batch_of_row, is_batch
 from ..executor.engine import Engine
 from ..executor.journal.journal import Journal
 from ..executor.questions import Question, pause_of, questions_in
@@ -27,6 +28,7 @@ from ..policies.errors import BadInput
 from ..policies.text import count
 from . import options as o
 from .asking import login_name, read_changes
+from .batches.command import Going
 from .journals import run_in, stored
 from .lines import NAME, VALUE, heading, indented, joined, line, plain, seconds, stacked
 from .live import Progress
@@ -75,8 +77,10 @@ def _sources(journal: Journal, listed: Iterable[Question]) -> Iterator[_Sources]
     for asked in listed:
         if asked.run != progress.run:
             progress = Progress()
-            for event in journal.some(asked.run, (e.RunOpened, e.PlanAccepted, e.PatchAccepted)):
-                progress.take(event)
+            for run in dict.fromkeys((batch_of_row(journal, asked.run), asked.run)):
+                for event in journal.some(run, (e.RunOpened, e.BatchOpened, e.PlanAccepted, e.PatchAccepted)):
+                    progress.take(event)
+            progress.run = asked.run
         yield progress.sources(asked.asked)
 
 
@@ -107,6 +111,8 @@ def _title(about: str, tool: str, number: int) -> Text:
             return heading(f"{count(number, 'call')} of {name} may have happened, and nobody knows")
         case "patch":
             return heading(f"{count(number, 'plan')} would change beyond what was approved")
+        case "canary":
+            return heading(f"{count(number, 'batch asks', 'batches ask')} whether the other rows may follow")
         case _:
             return heading(f"{count(number, 'question')} of plans")
 
@@ -228,28 +234,34 @@ def _answer(screen: Screen, run_id: str, said: _Said, by: str | None, kept: Kept
         run_id = run_in(journal, run_id)
         answers = {said.id: said.read(journal, run_id, who)}
         engine = Engine([], journal=journal, **_principal(journal, run_id))
-        told = wait_for(lambda: engine.decide(run_id, answers, patience=_PATIENCE))
+        whole = batch_of_row(journal, run_id)
+        told: Run | Batch
+        if is_batch(journal, run_id):
+            told = wait_for(lambda: engine.decide_batch(run_id, answers, patience=_PATIENCE))
+        else:
+            told = wait_for(lambda: engine.decide(run_id, answers, patience=_PATIENCE))
     if going_on.here:
-        return go_on(screen, setting, run_id, by=by, full=going_on.full)
+        return go_on(screen, setting, whole, Going(by=by), full=going_on.full)
     screen.document({**told.to_json(), "answered": said.id})
     screen.show(_taken(said, who, told))
-    screen.say(f"Go on:  {replace(setting, tools=setting.tools or 'MODULE:NAME').command('resume', run_id)}")
+    screen.say(f"Go on:  {replace(setting, tools=setting.tools or 'MODULE:NAME').command('resume', whole)}")
     return Code.DONE
 
 
 def _principal(journal: Journal, run: str) -> dict[str, Any]:
     """For whom the run goes on, as it says itself: an edit must be within what they may do."""
-    opened = next(iter(journal.some(run, (e.RunOpened,))), None)
-    return {"principal": opened.principal} if isinstance(opened, e.RunOpened) else {}
+    opened = next(iter(journal.some(batch_of_row(journal, run), (e.RunOpened, e.BatchOpened))), None)
+    return {"principal": opened.principal} if isinstance(opened, e.RunOpened | e.BatchOpened) else {}
 
 
-def _taken(said: _Said, by: str, told: Run) -> RenderableType:
+def _taken(said: _Said, by: str, told: Run | Batch) -> RenderableType:
     head = Text.assemble(
         line(said.choice, "bold"), " by ", line(by, limit=NAME), " for ", line(said.id, limit=NAME)
     )
     head.append(" is written down")
-    left = [line(f"  {asked.id}") for asked in told.waiting[:20]]
-    return stacked(head, line(f"run {told.id}: {told.message}"), *left)
+    what, asked = ("batch", told.waiting_for) if isinstance(told, Batch) else ("run", told.waiting)
+    left = [line(f"  {open_.id}") for open_ in asked[:20]]
+    return stacked(head, line(f"{what} {told.id}: {told.message}"), *left)
 
 
 def _json(text: str) -> Any:

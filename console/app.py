@@ -1,7 +1,7 @@
 """The command line: which words can follow `foreplan`, in the order of its help.
 
-A command is a function of `planning.py`, `running.py`, `answering.py`, `looking.py`, `auditing.py`, `local_models.py` or
-`served/command.py`: its parameters are its words, and its docstring is its help.
+A command is a function of `planning.py`, `running.py`, `answering.py`, `looking.py`, `auditing.py`, `local_models.py`,
+`batches/command.py` or `served/command.py`: its parameters are its words, and its docstring is its help.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import typer
 from ..policies.errors import BadInput
 from . import answering, auditing, local_models, looking, planning, running
 from . import options as o
+from .batches import command as batch_commands
 from .loading import importable_here
 from .screen import Code, Failed, Screen, complain, perform
 from .served.command import serve
@@ -42,7 +43,9 @@ COMMANDS: Mapping[str, Callable[..., Code]] = {
     "rehearse": running.rehearse,
     "approve": planning.approve,
     "run": running.run,
+    "batch": batch_commands.batch,
     "resume": running.resume,
+    "retry": batch_commands.retry,
     "approvals": answering.approvals,
     "decide": answering.decide,
     "reject": answering.reject,

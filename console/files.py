@@ -18,7 +18,7 @@ from ..policies.text import did_you_mean
 from .lines import plain
 from .screen import Faulty
 
-__all__ = ["open_file", "read_file", "read_text", "write_file"]
+__all__ = ["STDIN", "open_file", "read_file", "read_text", "refuse_absent", "write_file"]
 
 STDIN = "-"
 
@@ -27,7 +27,7 @@ def read_file(path: str) -> bytes:
     """The content of a file, or of standard input for `-`. Raises `BadInput`."""
     if path == STDIN:
         return _read_stdin()
-    _refuse_absent(path)
+    refuse_absent(path)
     return read_bytes(path)
 
 
@@ -44,8 +44,8 @@ def _read_stdin() -> bytes:
     return data
 
 
-def _refuse_absent(path: str) -> None:
-    """A file that is not there, and a directory in its place, are named, with what stands beside it."""
+def refuse_absent(path: str) -> None:
+    """Raises `BadInput` for a file that is not there, with what stands beside it, and for a directory in its place."""
     if not path:
         raise BadInput("the name of a file is empty")
     where = Path(path)
@@ -79,7 +79,7 @@ def open_file(path: str) -> Iterator[IO[bytes]]:
     if path == STDIN:
         yield sys.stdin.buffer
         return
-    _refuse_absent(path)
+    refuse_absent(path)
     try:
         file = open(path, "rb")  # noqa: SIM115 - only what keeps it from being opened is told here
     except OSError as error:

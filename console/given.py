@@ -29,6 +29,8 @@ from .screen import Faulty
 __all__ = [
     "read_answers",
     "read_approvers",
+    "read_columns",
+    "read_constants",
     "read_duration",
     "read_given_approval",
     "read_given_plan",
@@ -63,6 +65,17 @@ def read_inputs(plan: Plan, path: str | None, sets: Iterable[str]) -> dict[str, 
     if path is None and not given:
         return None
     return settle_inputs(plan, given)
+
+
+def read_columns(words: Iterable[str]) -> dict[str, str] | None:
+    """Which column an input is, from `input=column`. None where nothing is said."""
+    return dict(_pair(word, "--map", "input=column") for word in words) or None
+
+
+def read_constants(plan: Plan, words: Iterable[str]) -> dict[str, Any] | None:
+    """Inputs that are the same for every row, from `input=value`. None where nothing is said."""
+    pairs = [_pair(word, "--set", "input=value") for word in words]
+    return {key: _value(plan, key, value) for key, value in pairs} or None
 
 
 def _value(plan: Plan, key: str, text: str) -> Any:

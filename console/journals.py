@@ -61,7 +61,8 @@ def stored(path: str | None, *, reading: bool = False, key: str | None = None) -
 
 
 def run_in(journal: SqliteJournal, word: str) -> str:
-    """The id of a run: the word itself, or for `last` the newest run that is not part of another."""
+    """The id of a run: the word itself, or for `last` the newest run that is not part of another; `last.17` is its row."""
+    word, dot, row = word.partition(".") if word.startswith("last.") else (word, "", "")
     if word != "last":
         return word
     listed = journal.runs()
@@ -70,4 +71,4 @@ def run_in(journal: SqliteJournal, word: str) -> str:
     run, known = listed[0].run, {line.run for line in listed}
     while parent := parent_of(run, known):
         run = parent
-    return run
+    return run + dot + row

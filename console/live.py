@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -35,7 +35,7 @@ from ..policies.text import count, shorten
 from .lines import NAME, Cell, joined, line, seconds
 from .screen import Screen
 
-__all__ = ["Progress", "Tally", "View"]
+__all__ = ["Progress", "Tally", "View", "bar"]
 
 _FRAMES = 8
 """Drawings a second: enough to see that it moves, a few milliseconds each."""
@@ -192,6 +192,12 @@ class Progress:
         self._scope = {"inputs": event.inputs, "run": {"id": event.run, "started_at": event.at}}
         self.dialogue = event.agent is not None
 
+    def _batch_opened(self, event: e.BatchOpened) -> None:
+        """Of a batch only the plan is known here: where values of a question come from."""
+        self.run, self.opened_at = event.run, event.at
+        self.plan, self.goal = event.plan, event.plan.goal
+        self._add(event.plan.steps)
+
     def _accepted(self, event: e.PlanAccepted) -> None:
         self.plan, self.goal = event.plan, event.plan.goal
         self._add(event.plan.steps)
@@ -339,6 +345,7 @@ class Progress:
 
     _TAKE: Mapping[type[Event], Callable[..., None]] = {
         e.RunOpened: _opened,
+        e.BatchOpened: _batch_opened,
         e.PlanAccepted: _accepted,
         e.PatchAccepted: _patched,
         e.CallAdmitted: _admitted,
@@ -419,7 +426,7 @@ def _row(id_: str, tally: Tally, width: int, ascii_only: bool) -> Text:
     parts: list[Cell] = ["  ", name, "  "]
     if tally.fans_out:
         parts += [
-            _bar(tally, ascii_only),
+            bar(tally.done, tally.total, ascii_only),
             f"  {tally.done:,}" + (f"/{tally.total:,}" if tally.total is not None else ""),
         ]
     elif tally.repeats and tally.done:
@@ -443,9 +450,10 @@ def _report(said: Said) -> str:
     return "  ".join(shorten(part, 60) for part in ("".join(item), share, said.text) if part)
 
 
-def _bar(tally: Tally, ascii_only: bool) -> Text:
+def bar(done: int, total: int | None, ascii_only: bool) -> Text:
+    """How much of a number is done; an empty one where the number is not known."""
     full, rest = ("#", "-") if ascii_only else ("━", "─")
-    filled = round(_BAR * tally.done / tally.total) if tally.total else 0
+    filled = round(_BAR * done / total) if total else 0
     return Text.assemble((full * filled, "green"), (rest * (_BAR - filled), "bright_black"))
 
 
@@ -479,7 +487,7 @@ class View:
         if self._live is None and not self._silent:
             self._speak(event)
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> Self:
         if not self._silent and self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(
                 console=self._console,
@@ -511,24 +519,39 @@ class View:
         finally:
             self.__enter__()
 
+    def drawn(self, elapsed: float, *, ascii_only: bool) -> RenderableType:
+        """What a terminal shows."""
+        return picture(self.progress, elapsed, ascii_only=ascii_only)
+
+    def told(self, elapsed: float) -> Text:
+        """The line that is said now and then."""
+        return summary(self.progress, elapsed)
+
+    def announced(self, event: Event) -> str:
+        """What is worth a line of its own."""
+        return _announcement(event, self.progress) if type(event) in _SPOKEN else ""
+
+    @property
+    def took(self) -> float:
+        """Seconds that have passed for what is shown."""
+        return self._elapsed()
+
     def _picture(self) -> RenderableType:
-        return picture(
-            self.progress, self._elapsed(), ascii_only=not self._console.encoding.startswith("utf")
-        )
+        return self.drawn(self._elapsed(), ascii_only=not self._console.encoding.startswith("utf"))
 
     def _elapsed(self) -> float:
         return self._clock() - self._began
 
     def _speak(self, event: Event) -> None:
         """Plain lines: the start, what a person should know at once, and a sum now and then."""
-        told = _announcement(event, self.progress) if type(event) in _SPOKEN else ""
+        told = self.announced(event)
         elapsed = self._elapsed()
         if told:
             self._say(line(told))
         elif elapsed >= self._next and not self.progress.finished:
             self._wait = min(self._wait * 1.5, 60.0)
             self._next = elapsed + self._wait
-            self._say(summary(self.progress, elapsed))
+            self._say(self.told(elapsed))
 
     def _say(self, text: Text) -> None:
         self._quietly(lambda: self._console.print(text, soft_wrap=True))

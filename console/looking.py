@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from rich.text import Text
 
+from ..executor.batches.batch import Batch, is_batch, read_batch
 from ..executor.changes import contracts_of
 from ..executor.children import parent_of
 from ..executor.engine import Engine
-from ..executor.events import Event, encode
+from ..executor.events import BatchOpened, Event, encode
 from ..executor.journal.sqlite_journal import SqliteJournal
 from ..executor.recorded import read_run
 from ..executor.replays.forking import forked_of
@@ -25,6 +27,8 @@ from ..registry.sources import FoundTools
 from ..registry.tools import Tool
 from . import options as o
 from . import render, telling
+from .batches import command as batch_commands
+from .batches import telling as batch_telling
 from .driving import advise
 from .given import read_given_plan, read_policies
 from .journals import run_in, stored
@@ -48,7 +52,7 @@ def show(
     at: o.At = None,
     full: o.Full = False,
 ) -> Code:
-    """Tell a run from its journal.
+    """Tell a run, a batch, or a row (BATCH.17).
 
     It needs none of its tools.
     """
@@ -57,9 +61,11 @@ def show(
     with stored(journal, reading=True) as kept:
         assert kept is not None
         run_id = run_in(kept, run_id)
+        if is_batch(kept, run_id) and not events:
+            return _show_batch(screen, kept, run_id, at)
         listed = list(kept.events(run_id))[:at]
-        found, position = read_run(kept, run_id, at=at), kept.position(run_id)
-    if events:
+        found, position = None if events else read_run(kept, run_id, at=at), kept.position(run_id)
+    if found is None:
         start, listed = listed[0].at if listed else 0.0, listed[after:]
         listing = {"run": run_id, "events": [encode(event) for event in listed]}
         screen.document({**listing, "position": position})
@@ -70,6 +76,20 @@ def show(
         model = "MODULE:NAME" if found.messages else None
         if at is None:
             advise(screen, Setting("MODULE:NAME", minds=Minds(model=model), kept=Kept(journal)), found)
+    screen.say(f"position {position}")
+    return Code.DONE
+
+
+def _show_batch(screen: Screen, kept: SqliteJournal, batch_id: str, at: int | None) -> Code:
+    """How a batch stands, its first failures, and how it goes on."""
+    if at is not None:
+        raise BadInput("a batch is shown as it stands; --at is for runs, those of its rows too")
+    found, position = read_batch(kept, batch_id), kept.position(batch_id)
+    screen.document(batch_telling.document(found, position=position))
+    screen.show(batch_telling.account(found), important=True)
+    opened = next(iter(kept.some(batch_id, (BatchOpened,))))
+    failures = (getattr(opened, "outputs", None) or {}).get("failures")
+    batch_commands.advise(screen, Setting("MODULE:NAME", kept=Kept(str(kept.path))), found, failures)
     screen.say(f"position {position}")
     return Code.DONE
 
@@ -103,10 +123,23 @@ def runs(screen: Screen, *, journal: o.Journal = None) -> Code:
     with stored(journal, reading=True) as kept:
         assert kept is not None
         listed = kept.runs()
+        batches = {found.run: read_batch(kept, found.run) for found in listed if is_batch(kept, found.run)}
     known = {found.run for found in listed}
-    screen.document({"runs": [{**found._asdict(), **_relations(found.run, known)} for found in listed]})
-    screen.show(telling.run_list(listed), important=True)
+    lines = [
+        {**found._asdict(), **_relations(found.run, known), **_counts(batches, found.run)} for found in listed
+    ]
+    screen.document({"runs": lines})
+    screen.show(
+        telling.run_list(listed, {run: batch_telling.shortly(found) for run, found in batches.items()}),
+        important=True,
+    )
     return Code.DONE
+
+
+def _counts(batches: Mapping[str, Batch], run: str) -> dict[str, Any]:
+    """Of a batch, how many rows it has and how they stand."""
+    found = batches.get(run)
+    return {"batch": True, "rows": found.total, "counts": dict(found.counts)} if found is not None else {}
 
 
 def _relations(run: str, known: set[str]) -> dict[str, str]:

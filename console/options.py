@@ -5,7 +5,7 @@ A command takes an option by naming it as the type of a parameter; `app.py` make
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,18 +22,27 @@ __all__ = [
     "AsSarif",
     "Ask",
     "At",
+    "AtOnce",
     "AuthorizeWord",
+    "BatchId",
     "By",
+    "Canary",
     "Changes",
     "Choice",
+    "Columns",
     "CompareWord",
+    "Constants",
     "Deadline",
     "Decide",
+    "Delimiter",
+    "Encoding",
     "Events",
     "Every",
     "ExpiresIn",
     "ExportFile",
+    "Failures",
     "Follow",
+    "Format",
     "FromStep",
     "Full",
     "Goal",
@@ -51,6 +60,7 @@ __all__ = [
     "ModelAddress",
     "ModelFolder",
     "ModelName",
+    "MovedRows",
     "NeededPlanner",
     "New",
     "Old",
@@ -59,6 +69,7 @@ __all__ = [
     "OneRun",
     "OtherPlan",
     "Output",
+    "Overwrite",
     "Partly",
     "Paused",
     "Permission",
@@ -70,16 +81,26 @@ __all__ = [
     "Quiet",
     "Reads",
     "Reason",
+    "Results",
+    "RowsApproved",
+    "RowsFile",
     "RunId",
     "RunToGoOn",
+    "Sample",
     "ScopeWord",
     "Set",
     "SigningKey",
+    "SourceDigest",
+    "SqlQuery",
+    "StopAfter",
+    "StopRate",
+    "Strict",
     "TokenFile",
     "ToolName",
     "Tools",
     "ToolsToGoOn",
     "Traceback",
+    "Undo",
     "Value",
     "VerifyKey",
     "Wanted",
@@ -90,6 +111,15 @@ __all__ = [
 
 MANY: list[str] = []
 """What an option is that may be repeated, and was not given."""
+
+
+def _tools(about: str) -> Any:
+    """The option that names tools; what they are for differs."""
+    names = ("--tools", "-t")
+    return typer.Option(
+        *names, metavar="MODULE:NAME", envvar="FOREPLAN_TOOLS", help=about, show_default=False
+    )
+
 
 Goal = Annotated[
     str, typer.Argument(metavar="GOAL", help="What is to be achieved, in words.", show_default=False)
@@ -126,14 +156,7 @@ Value = Annotated[
 GoingOn = Annotated[bool, typer.Option("--resume", help="Go on with the run here; needs --tools.")]
 ToolsToGoOn = Annotated[
     str,
-    typer.Option(
-        "--tools",
-        "-t",
-        metavar="MODULE:NAME",
-        envvar="FOREPLAN_TOOLS",
-        help="The tools, to go on: module:attribute or path/to/file.py:attribute.",
-        show_default=False,
-    ),
+    _tools("The tools, to go on: module:attribute or path/to/file.py:attribute."),
 ]
 Watching = Annotated[
     bool,
@@ -171,13 +194,8 @@ Wanted = Annotated[int, typer.Option("-k", min=1, help="How many tools a search 
 
 Tools = Annotated[
     str,
-    typer.Option(
-        "--tools",
-        "-t",
-        metavar="MODULE:NAME",
-        envvar="FOREPLAN_TOOLS",
-        help="The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL.",
-        show_default=False,
+    _tools(
+        "The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL."
     ),
 ]
 Planner = Annotated[
@@ -387,14 +405,7 @@ At = Annotated[
 ]
 AnyTools = Annotated[
     str | None,
-    typer.Option(
-        "--tools",
-        "-t",
-        metavar="MODULE:NAME",
-        envvar="FOREPLAN_TOOLS",
-        help="The tools of today, of which the contracts count; without, those that were recorded.",
-        show_default=False,
-    ),
+    _tools("The tools of today, of which the contracts count; without, those that were recorded."),
 ]
 OtherPlan = Annotated[
     str | None,
@@ -454,6 +465,131 @@ AsSarif = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show the result only: no progress, no advice.")]
 Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show where an error came from, for whoever mends tools.")
+]
+
+RowsFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="ROWS",
+        help="The rows: a .csv, .tsv, .jsonl or .json file, an SQLite file (--query), or - for standard input.",
+    ),
+]
+BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="The id of the batch, or `last`.")]
+Columns = Annotated[
+    list[str],
+    typer.Option(
+        "--map",
+        metavar="INPUT=COLUMN",
+        help="Which column an input is, where the names differ; may be repeated.",
+    ),
+]
+Constants = Annotated[
+    list[str],
+    typer.Option(
+        "--set", "-s", metavar="INPUT=VALUE", help="An input that is the same for every row; may be repeated."
+    ),
+]
+SqlQuery = Annotated[
+    str | None,
+    typer.Option(
+        "--query", metavar="SQL", help="Of an SQLite file: the SELECT ... ORDER BY ... whose rows they are."
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="csv|tsv|jsonl|json", help="What the file is, where its suffix does not say it."
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding", metavar="NAME", help="The encoding of the file, such as cp1252; UTF-8 without."
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option("--delimiter", metavar="CHAR", help="What stands between cells of CSV; a comma without."),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Run nothing if a row cannot run; else it is set aside.")
+]
+Sample = Annotated[
+    int | None,
+    typer.Option(
+        "--sample",
+        metavar="N",
+        min=1,
+        help="Rehearse N rows, spread over all, and run nothing; needs no approval.",
+        show_default=False,
+    ),
+]
+AtOnce = Annotated[
+    int, typer.Option("--at-once", metavar="N", min=1, max=10_000, help="How many rows go on at a time.")
+]
+StopAfter = Annotated[
+    int | None,
+    typer.Option(
+        "--stop-after", metavar="N", min=1, help="Begin no further row after N failures.", show_default=False
+    ),
+]
+StopRate = Annotated[
+    float | None,
+    typer.Option(
+        "--stop-rate",
+        metavar="RATE",
+        min=0.0001,
+        max=1,
+        help="Begin no further row once this share failed, as 0.1; after 20 rows at least.",
+        show_default=False,
+    ),
+]
+Canary = Annotated[
+    int, typer.Option("--canary", metavar="N", min=0, help="Run N rows, then ask before the others.")
+]
+Undo = Annotated[
+    bool, typer.Option("--undo", help="A row that fails takes back what its steps say how to undo.")
+]
+Results = Annotated[
+    str | None,
+    typer.Option("--results", metavar="FILE", help="A file that gets a line for each row: .jsonl or .csv."),
+]
+Failures = Annotated[
+    str | None,
+    typer.Option(
+        "--failures", metavar="FILE", help="A file that gets the rows that failed, to be mended and fed back."
+    ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace such files where another batch, or anybody, wrote them.")
+]
+MovedRows = Annotated[
+    str | None,
+    typer.Option(
+        "--rows",
+        metavar="FILE",
+        help="Of a batch: where its rows are, if they have moved.",
+        show_default=False,
+    ),
+]
+RowsApproved = Annotated[
+    int | None,
+    typer.Option(
+        "--rows",
+        metavar="N",
+        min=1,
+        help="For one batch of at most N rows, in the place of a run with inputs.",
+        show_default=False,
+    ),
+]
+SourceDigest = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="DIGEST",
+        help="With --rows: only for the rows with this digest, which `batch --sample` shows.",
+        show_default=False,
+    ),
 ]
 
 ModelAction = Annotated[

@@ -12,13 +12,14 @@ from typing import Any
 from rich.text import Text
 
 from ..executor.engine import Engine
-from ..planner.approvals import Approval
+from ..planner.approvals import Approval, RowLimit
 from ..planner.documents import Source, write_yaml
 from ..planner.findings import CheckFailed, PlanUnreadable, Report
 from ..planner.plan import Plan
 from ..planner.reviewing import Review
 from ..planner.sarif import report_to_sarif
-from ..policies.errors import CannotPlan, ForeplanError, NotApproved
+from ..policies.errors import BadInput, CannotPlan, ForeplanError, NotApproved
+from ..policies.text import count
 from . import options as o
 from . import render
 from .asking import yes_or_no
@@ -30,7 +31,7 @@ from .screen import Code, Failed, Faulty, Screen
 from .setting import Consent, Given, Minds, Rules, Setting
 from .waiting import wait_for
 
-__all__ = ["approval_here", "approve", "check", "checked", "plan", "review"]
+__all__ = ["agree", "approval_here", "approve", "check", "checked", "plan", "review"]
 
 
 def plan(
@@ -132,9 +133,9 @@ def _refuse(report: Report, source: Source) -> Code:
     raise Faulty(f"the plan in {plain(source.name, 200)} does not check", report.errors)
 
 
-def checked(engine: Engine, plan: Plan, source: Source) -> None:
-    """Raises `Faulty`, with the place of each thing that is wrong."""
-    report = engine.check(plan)
+def checked(engine: Engine, plan: Plan, source: Source, *, batch: bool = False) -> None:
+    """Raises `Faulty`, with the place of each thing that is wrong (with the plan as that of a `batch`)."""
+    report = engine.check(plan, batch=batch)
     if not report.ok:
         _refuse(_located(report, source), source)
 
@@ -150,40 +151,56 @@ def approve(
     key: o.SigningKey = None,
     output: o.Output = None,
     yes: o.Yes = False,
+    rows: o.RowsApproved = None,
+    source_digest: o.SourceDigest = None,
     given: Given,
     full: o.Full = False,
     rules: Rules,
 ) -> Code:
     """Review a plan, ask, and write the approval.
 
-    The approval is for one run of exactly this plan, with these inputs, tools, rules and principal. The journal of that run is
-    what remembers that it was used: `foreplan run --approval FILE --journal FILE`.
+    The approval is for one run of exactly this plan, with these inputs, tools, rules and principal; or, with --rows, for one
+    batch. Its journal is what remembers that it was used: `foreplan run --approval FILE --journal FILE`.
     """
+    limit = _row_limit(rows, source_digest, given)
     consent = Consent(yes=yes, by=by, scope=scope, expires_in=expires_in, key=key).held()
     asked, source = read_given_plan(path)
     setting = Setting(tools, rules)
     engine = setting.engine()
-    checked(engine, asked, source)
-    inputs = given.read(asked)
-    found = engine.review(asked, inputs=inputs)
+    checked(engine, asked, source, batch=limit is not None)
+    inputs = given.read(asked) if limit is None else None
+    found = engine.review(asked, inputs=inputs, batch=limit is not None)
     to_file = output is not None and output != "-"
     # stdout is for the approval where it goes there
     show = screen.show if to_file else screen.note
     show(render.contents(found, full=full))
-    _agree(screen, found, yes=consent.yes)
-    approval = consent.approved(engine, asked, inputs)
+    agree(screen, found, yes=consent.yes, what=f"for {count(limit.rows, 'row')}" if limit is not None else "")
+    approval = consent.approved(engine, asked, inputs, batch=limit)
     _hand_out(screen, output, approval.to_text())
     screen.document({"approval": approval.to_json(), "file": output})
     if output is not None and to_file:
+        what = "run" if limit is None else "batch"
         screen.say(
-            f"approved by {approval.by}; written to {output}; it is for one run, which its journal remembers:"
+            f"approved by {approval.by}; written to {output}; it is for one {what}, which its journal remembers:"
         )
-        words = (path, *given.words(), "--approval", output, "--journal", "runs.db")
-        screen.say(f"  {setting.command('run', *words)}")
+        rest = given.words() if limit is None else ["ROWS"]
+        words = (path, *rest, "--approval", output, "--journal", "runs.db")
+        screen.say(f"  {setting.command(what, *words)}")
     return Code.DONE
 
 
-def _agree(screen: Screen, found: Review, *, yes: bool) -> None:
+def _row_limit(rows: int | None, source: str | None, given: Given) -> RowLimit | None:
+    """For how many rows a batch is approved; None for one run. Raises `BadInput`."""
+    if rows is None:
+        if source is not None:
+            raise BadInput("--source is for a batch: say for how many rows, --rows N")
+        return None
+    if given.words():
+        raise BadInput("the inputs of a batch are its rows: leave --inputs and --set out, or --rows")
+    return RowLimit(rows=rows, source=source)
+
+
+def agree(screen: Screen, found: Review, *, yes: bool, what: str = "") -> None:
     """A person says yes to what was shown, or said it before. Raises `NotApproved`."""
     if yes:
         return
@@ -192,7 +209,7 @@ def _agree(screen: Screen, found: Review, *, yes: bool) -> None:
             "not approved: there is no terminal to ask at; --yes says yes to what the review shows"
         )
     screen.err.print()
-    if not yes_or_no(screen, f"Approve plan {short_digest(found.plan_digest)}?"):
+    if not yes_or_no(screen, f"Approve plan {short_digest(found.plan_digest)}{' ' + what if what else ''}?"):
         raise NotApproved("not approved")
 
 
@@ -203,7 +220,7 @@ def approval_here(
     found = engine.review(plan, inputs=inputs)
     if consent.ask:
         screen.note(render.contents(found, full=full))
-        _agree(screen, found, yes=consent.yes)
+        agree(screen, found, yes=consent.yes)
         return consent.approved(engine, plan, inputs)
     if found.needs_approval:
         reasons = "; ".join(found.approval[:3])

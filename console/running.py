@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from rich.text import Text
 
+from ..executor.batches.batch import is_batch, read_batch
 from ..executor.engine import Engine
 from ..executor.journal.journal import MemoryJournal
 from ..executor.recorded import read_run
@@ -19,6 +19,8 @@ from ..registry.tools import Tool
 from . import options as o
 from . import telling, watching
 from .asking import login_name
+from .batches import command as commands
+from .batches.command import Going
 from .driving import code_of, desk, driven
 from .given import read_answers, read_duration, read_given_plan
 from .journals import Opened, run_in, stored
@@ -120,13 +122,14 @@ def resume(
     decide: o.Decide = o.MANY,
     by: o.By = None,
     reason: o.Reason = "",
+    moved: o.MovedRows = None,
     minds: Minds,
     full: o.Full = False,
     accept_changes: o.Accept = False,
     rules: Rules,
     authorize: o.AuthorizeWord = None,
 ) -> Code:
-    """Go on with a run.
+    """Go on with a run, or a batch.
 
     One that was interrupted, or waits for a person; or, with --watch, all that can go on, until Ctrl-C. What is settled is
     not done again.
@@ -139,36 +142,34 @@ def resume(
         raise BadInput(
             "say which run goes on: its id, or `last`; or --watch, which takes up all that can go on"
         )
-    return go_on(
-        screen, setting, run_id, decide, by=by, reason=reason, full=full, accept_changes=accept_changes
-    )
+    going = Going(moved=moved, words=tuple(decide), by=by, reason=reason)
+    return go_on(screen, setting, run_id, going, full=full, accept_changes=accept_changes)
 
 
 def go_on(
-    screen: Screen,
-    setting: Setting,
-    run_id: str,
-    decide: Iterable[str] = (),
-    *,
-    by: str | None,
-    reason: str = "",
-    full: bool,
-    accept_changes: bool = False,
+    screen: Screen, setting: Setting, run_id: str, going: Going, *, full: bool, accept_changes: bool = False
 ) -> Code:
-    """Take up one run that was interrupted or waits, with answers."""
-    words = list(decide)
-    answers = read_answers(words, by or login_name(), reason) if words else {}
-    with stored(setting.kept.journal, key=setting.kept.journal_key) as journal, View(screen) as view:
+    """Take up one run, or batch, that was interrupted or waits, with answers."""
+    by = going.by
+    with stored(setting.kept.journal, key=setting.kept.journal_key) as journal:
         assert journal is not None
         run_id = run_in(journal, run_id)
-        for event in journal.events(run_id):
-            view.progress.take(event)
-        loaded = setting.loaded()
-        asks = desk(screen, view, by, loaded["registry"])
-        engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=asks)
-        who = (by or login_name()) if accept_changes else ""
-        take_up = partial(engine.resume, run_id, decisions=answers, accept_changes=who)
-        return driven(screen, setting, view, take_up, full=full)
+        if is_batch(journal, run_id):
+            if accept_changes:
+                raise BadInput("a batch goes on as it was approved, so --accept-changes is for runs only")
+            return commands.go_on(screen, setting, journal, run_id, going)
+        if going.moved is not None:
+            raise BadInput(f"{plain(run_id)} is a run, and no batch: it has no rows that could have moved")
+        answers = read_answers(going.words, by or login_name(), going.reason) if going.words else {}
+        with View(screen) as view:
+            for event in journal.events(run_id):
+                view.progress.take(event)
+            loaded = setting.loaded()
+            asks = desk(screen, view, by, loaded["registry"])
+            engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=asks)
+            who = (by or login_name()) if accept_changes else ""
+            take_up = partial(engine.resume, run_id, decisions=answers, accept_changes=who)
+            return driven(screen, setting, view, take_up, full=full)
 
 
 def fork(
@@ -224,7 +225,7 @@ def _plan_to_fork(engine: Engine, origin: Run, path: str | None) -> Plan:
 
 
 def cancel(screen: Screen, run_id: o.RunId, *, kept: Kept) -> Code:
-    """End a run for good.
+    """End a run, or a batch, for good.
 
     One that was interrupted, or waits for a person.
     """
@@ -237,7 +238,8 @@ def cancel(screen: Screen, run_id: o.RunId, *, kept: Kept) -> Code:
         principal = getattr(opened, "principal", None)
         host = {"principal": principal} if principal is not None else {}
         Engine(Registry(*tools), journal=found, **host).cancel(run_id)
-        ended = read_run(found, run_id)
+        what = "batch" if is_batch(found, run_id) else "run"
+        ended = read_batch(found, run_id) if what == "batch" else read_run(found, run_id)
     screen.document(ended.to_json())
-    screen.show(Text.assemble("run ", line(run_id), " is cancelled"))
+    screen.show(Text.assemble(f"{what} ", line(run_id), " is cancelled"))
     return Code.DONE

@@ -20,6 +20,7 @@ from typing import IO, Any, TextIO
 
 from rich.console import Console, RenderableType
 
+from ..executor.batches.rows import RowsRefused
 from ..planner.findings import CheckFailed, Finding, PlanUnreadable
 from ..policies.errors import BadInput, ForeplanError, NotApproved
 from ..policies.text import safe_text
@@ -246,6 +247,8 @@ def _document(
     document: dict[str, Any] = {"kind": kind, "message": sentence}
     if findings:
         document["findings"] = [finding.to_json() for finding in findings]
+    if isinstance(error, RowsRefused):
+        document["rows"] = [finding._asdict() for finding in error.findings]
     if isinstance(error, NotApproved) and error.differences:
         document["differences"] = list(error.differences)
     if isinstance(error, Interrupted) and error.run:

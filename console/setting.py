@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 from ..executor.engine import Engine
-from ..planner.approvals import Approval, Scope
+from ..planner.approvals import Approval, RowLimit, Scope
 from ..planner.plan import Plan
 from ..policies.errors import BadInput
 from ..policies.policies import Policies
@@ -109,7 +109,7 @@ class Setting:
     def command(self, name: str, *words: str) -> str:
         """A command line with these words in it, to be pasted."""
         options: list[tuple[str, str | None]] = [("--tools", self.tools)]
-        if name == "resume":
+        if name in ("resume", "retry"):
             options += [("--planner", self.minds.planner), ("--journal", self.kept.journal)]
             options += [("--journal-key", self.kept.journal_key)]
             options += [("--authorize", self.authorize), ("--model", self.minds.model)]
@@ -146,12 +146,20 @@ class Consent:
             )
         return read_given_approval(self.file)
 
-    def approved(self, engine: Engine, plan: Plan, inputs: dict[str, Any] | None) -> Approval:
-        """The approval of what was shown."""
+    def approved(
+        self,
+        engine: Engine,
+        plan: Plan,
+        inputs: dict[str, Any] | None = None,
+        *,
+        batch: RowLimit | None = None,
+    ) -> Approval:
+        """The approval of what was shown: for one run with these inputs, or for a batch."""
         by, lasts = self.by or login_name(), read_duration(self.expires_in)
         signer = read_signer(self.key, by) if self.key is not None else None
         scope = scope_of(self.scope)
-        return engine.approve(plan, inputs=inputs, by=by, scope=scope, expires_in=lasts, signer=signer)
+        options: dict[str, Any] = {"by": by, "scope": scope, "expires_in": lasts, "signer": signer}
+        return engine.approve(plan, inputs=inputs, batch=batch, **options)
 
 
 def scope_of(word: str) -> Scope:

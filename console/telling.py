@@ -42,6 +42,7 @@ from .lines import (
 
 __all__ = [
     "NEXT",
+    "STATES",
     "account",
     "calls_together",
     "dialogue",
@@ -53,7 +54,7 @@ __all__ = [
     "run_list",
 ]
 
-_STATES: Mapping[RunState, str] = {
+STATES: Mapping[RunState, str] = {
     "done": "bold green",
     "failed": "bold red",
     "stopped": "bold red",
@@ -118,7 +119,7 @@ def fate(run: Run) -> str:
 
 
 def _verdict(run: Run, took: float | None) -> Text:
-    facts: list[Text | str] = [Text(fate(run), _STATES[run.state]), line(run.id)]
+    facts: list[Text | str] = [Text(fate(run), STATES[run.state]), line(run.id)]
     if took is not None:
         facts.append(seconds(took))
     if run.deadline is not None:
@@ -345,6 +346,9 @@ def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) 
     if asked.about == "patch":
         yield from _patch(asked.question, limit)
         return
+    if asked.about == "canary":
+        yield Text(clipped(_reason(asked.question), limit))
+        return
     if asked.about == "ask":
         yield from _of_the_plan(asked.question, limit, sources)
         return
@@ -444,16 +448,16 @@ def _added(step: Mapping[str, Any], limit: int | None, depth: int = 0) -> Iterat
 # ---------------------------------------------------------------------------------------------- lists
 
 
-def run_list(runs: Iterable[RunLine]) -> RenderableType:
-    """All runs of a journal, the newest first."""
+def run_list(runs: Iterable[RunLine], batches: Mapping[str, str] | None = None) -> RenderableType:
+    """All runs of a journal, the newest first; of batches, how their rows stand, before the goal."""
     listed = list(runs)
     known = {run.run for run in listed}
     rows: list[list[RenderableType]] = [
         [
             line(run.run, limit=NAME),
-            Text(run.reason if run.reason == "interrupted" else run.state, _STATES[run.state]),
+            Text(run.reason if run.reason == "interrupted" else run.state, STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
-            _goal_line(run, known),
+            _goal_line(run, known, (batches or {}).get(run.run, "")),
         ]
         for run in listed
     ]
@@ -461,10 +465,11 @@ def run_list(runs: Iterable[RunLine]) -> RenderableType:
     return columns([head, *rows]) if rows else Text("no run yet")
 
 
-def _goal_line(run: RunLine, known: set[str]) -> Text:
+def _goal_line(run: RunLine, known: set[str], rows: str) -> Text:
     """The goal, on one line and cut where the terminal ends: the id before it is there to be copied."""
     relation = "part of it: " if parent_of(run.run, known) else ""
     said = Text("forked: " if forked_of(run.run, known) else relation, "dim")
+    said += line(f"{rows}  ·  " if rows else "")
     said += line(run.goal or "(no goal)", limit=200)
     said.no_wrap, said.overflow = True, "ellipsis"
     return said

@@ -6,8 +6,10 @@ a journal -> the batch replayed -> what is left goes on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from ..planner.approvals import Approval, tools_of
@@ -22,8 +24,11 @@ from ..registry.registry import Registry
 from . import events as e
 from .batches.batch import Batch, batch_of, read_batch
 from .batches.examining import MARK, Examined, changed, examine
+from .batches.reopening import SourceAgain, describe, source_again
+from .batches.rows import Row, RowResult
 from .batches.running import BatchRuntime, Regroup, answer_of_batch
 from .batches.sources import Rows
+from .batches.writing import Outputs, Written
 from .blocking import block, first_error
 from .changes import Terms, accepted_by
 from .driving import Driving, answers_in, expect_inside, held, spent_json
@@ -49,48 +54,127 @@ class Batching(Driving):
     async def run_batch(
         self,
         plan: Plan,
-        rows: Rows,
+        rows: Rows | Examined,
         *,
         approval: Approval | None = None,
         batch_id: str | None = None,
         columns: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
         strict: bool = False,
         rules: BatchRules | None = None,
         deadline: float | None = None,
+        results: str | PathLike[str] | None = None,
+        failures: str | PathLike[str] | None = None,
+        overwrite: bool = False,
     ) -> Batch:
         """Run a plan once for each row, which gives its `inputs`; no model is asked for a row.
 
-        `rows`: the path of a file (.csv, .tsv, .jsonl, .json), `SqliteRows`, or a list or iterator of mappings. `columns`
-        says which column an input is, where the names differ. All rows are looked at before one runs; those that do not fit
-        are set aside, or with `strict` refused together. What goes wrong in a row is in its result: `batch.rows()`.
+        `rows`: the path of a file (.csv, .tsv, .jsonl, .json), `SqliteRows`, a list or iterator of mappings, or what
+        `examine` gave for this plan. `columns` says which column an input is, where the names differ; `constants` are inputs
+        that are the same for every row. All rows are looked at before one runs; those that do not fit are set aside, or
+        with `strict` refused together. What goes wrong in a row is in its result: `batch.rows()`. `results` and `failures`
+        are files (.jsonl, .csv) that are written too; one of another batch is replaced only with `overwrite`.
 
-        Raises what `run` raises, `BadInput` also for rows.
+        Raises what `run` raises, `BadInput` also for rows and for files that stand in the way.
         """
         self._checked(plan, batch=True)
         check_deadline(deadline)
         check_run_id(batch_id)
         rules = BatchRules() if rules is None else rules
         expect(BatchRules, rules, "the rules of the batch", "BatchRules(at_once=...) makes some")
-        examined = await examine(plan.inputs, rows, columns=columns, strict=strict)
+        outputs = Outputs.of(results, failures, overwrite)
+        examined = await self._examined(plan, rows, columns, constants)
+        if strict:
+            examined.refuse_set_aside()
         self._approved(plan, {}, approval, rows=examined.runnable, source=examined.digest)
         await self._learn()
-        self._expect_no_secret(plan, {})
-        log = self.journal.create(
-            batch_id or self._fresh_id(), approval=approval.id if approval is not None else ""
-        )
+        self._expect_no_secret(plan, dict(constants or {}))
+        batch_id = batch_id or self._fresh_id()
+        written = Written(outputs, batch_id, plan, examined)
+        with written.unless_begun():
+            log = self.journal.create(batch_id, approval=approval.id if approval is not None else "")
         with held(log):
-            batch = self._batch_runtime(BatchState(), log)
-            batch.write(self._batch_opening(batch, plan, rules, examined, approval, deadline))
+            batch = self._batch_runtime(BatchState(), log, written)
+            batch.write(self._batch_opening(batch, plan, rules, examined, approval, deadline, outputs))
             batch.go_by(common_of(_opened(batch.state), self._registry_of(batch.state), self.principal))
             await batch.take(examined)
             return await self._drive_batch(batch)
 
-    async def examine(self, plan: Plan, rows: Rows, *, columns: Mapping[str, str] | None = None) -> Examined:
+    async def _examined(
+        self,
+        plan: Plan,
+        rows: Rows | Examined,
+        columns: Mapping[str, str] | None,
+        constants: Mapping[str, Any] | None,
+    ) -> Examined:
+        """The first reading of the rows, or the one that was done. Raises `BadInput`."""
+        if not isinstance(rows, Examined):
+            return await examine(plan.inputs, rows, columns=columns, constants=constants)
+        if columns is not None or constants is not None:
+            raise BadInput(
+                "the rows were examined with their columns and constants; say them there, and not again"
+            )
+        if rows.fitting.document != plan.inputs:
+            raise BadInput("the rows were examined for a plan with other inputs; examine them for this one")
+        return rows
+
+    async def examine(
+        self,
+        plan: Plan,
+        rows: Rows,
+        *,
+        columns: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
+    ) -> Examined:
         """Look at all rows as `run_batch` does before one runs: how many fit, what is wrong with the others, the digest.
 
-        An iterator that comes only once is used up by that.
+        `run_batch` takes what this gives in place of the rows, and does not look at them again.
         """
-        return await examine(plan.inputs, rows, columns=columns)
+        return await examine(plan.inputs, rows, columns=columns, constants=constants)
+
+    @abstractmethod
+    async def rehearse(
+        self, plan: Plan, *, inputs: Mapping[str, Any] | None = None, reads: bool = False
+    ) -> Run:
+        """Run a plan for show."""
+
+    async def rehearse_batch(
+        self,
+        plan: Plan,
+        rows: Rows | Examined,
+        *,
+        sample: int = 20,
+        columns: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        reads: bool = False,
+    ) -> list[RowResult]:
+        """Rehearse the plan (`rehearse`) for some of the rows, evenly spread over all that can run; nothing is kept.
+
+        The result of a row is what it would be. Raises what `rehearse` raises, and `BadInput` for rows.
+        """
+        if not (isinstance(sample, int) and sample >= 1):
+            raise BadInput(f"sample is how many rows are rehearsed, 1 or more, not {sample!r}")
+        examined = await self._examined(plan, rows, columns, constants)
+        rehearsed = []
+        for row in _evenly(examined.rows(), examined.runnable, sample):
+            run = await self.rehearse(plan, inputs=row.inputs, reads=reads)
+            first = run.failures[0][1] if run.failures else None
+            kind, code = (first.kind.value, first.code) if first is not None else ("", run.reason)
+            said = (run.state, run.output, kind, code, "" if run.ok else run.message)
+            rehearsed.append(RowResult(str(row.ordinal), row.ordinal, row.line, *said))
+        return rehearsed
+
+    def source_of(self, batch_id: str, *, at: str | PathLike[str] | None = None) -> SourceAgain | None:
+        """Where the rows of a batch came from, for `resume_batch`; None where that cannot be read again.
+
+        `at`: where its file is now, if it has moved.
+        """
+        return source_again(batch_opened(self.journal, batch_id).source, at)
+
+    def rows_under_way(self, batch_id: str) -> int:
+        """How many rows of a batch are under way in this engine at the moment."""
+        batch = self._batches.get(batch_id)
+        return len(batch.state.live) if batch is not None else 0
 
     async def resume_batch(
         self,
@@ -98,12 +182,14 @@ class Batching(Driving):
         *,
         rows: Rows | None = None,
         columns: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
         decisions: Mapping[str, Answer | str] | None = None,
     ) -> Batch:
         """Take up a batch that was interrupted or waits. `decisions` answers its questions by id.
 
         Its rows are in the journal. `rows` may be given to be held against them: a source that has changed is refused. They are
-        needed where the batch was interrupted before all of them were in the journal. Raises what `resume` raises.
+        needed where the batch was interrupted before all of them were in the journal, and for its file of failures, which has
+        rows as the source has them. Raises what `resume` raises.
         """
         expect(str, batch_id, "the id of a batch")
         await self._learn()
@@ -112,9 +198,9 @@ class Batching(Driving):
             state = self._batch_state(batch_id)
             if state.closed is not None:
                 raise is_closed(batch_id, state.closed, what="batch")
-            examined = await self._examined_again(state, rows, columns)
+            examined = await self._examined_again(state, rows, columns, constants)
             answers = _answers(state, decisions or {})
-            batch = self._taken_up_batch(state, log)
+            batch = self._taken_up_batch(state, log, self._written_again(state, examined))
             batch.write(e.RunResumed(*batch.stamp(), self.principal))
             for id_, answer in answers.items():
                 batch.write(decision_made(id_, answer, batch.stamp()))
@@ -181,13 +267,19 @@ class Batching(Driving):
         self._batch_runtime(state, log).close_cancelled()
 
     async def retry_batch(
-        self, batch_id: str, *, decisions: Mapping[str, Answer | str] | None = None
+        self,
+        batch_id: str,
+        *,
+        rows: Rows | None = None,
+        columns: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        decisions: Mapping[str, Answer | str] | None = None,
     ) -> Batch:
         """Try again the rows of a closed batch that are not done, and begin those that never did.
 
         They are the same runs: what had succeeded in them stays, calls have the keys that they had, and an act that has
-        happened is never made again. Rows that were set aside stay so. The approval of the batch covers it. Raises what
-        `resume_batch` raises.
+        happened is never made again. Rows that were set aside stay so. The approval of the batch covers it. `rows` are those of
+        the batch, as in `resume_batch`. Raises what that raises.
         """
         expect(str, batch_id, "the id of a batch")
         await self._learn()
@@ -202,7 +294,8 @@ class Batching(Driving):
                 raise BadInput(
                     f"batch {batch_id!r} has no row that could be tried again: {state.closed.message}"
                 )
-            batch = self._taken_up_batch(state, log)
+            examined = await self._examined_again(state, rows, columns, constants)
+            batch = self._taken_up_batch(state, log, self._written_again(state, examined))
             batch.write(e.RowsReopened(*batch.stamp(), self.principal.id))
             for id_, answer in _answers(state, decisions or {}).items():
                 batch.write(decision_made(id_, answer, batch.stamp()))
@@ -260,6 +353,7 @@ class Batching(Driving):
         examined: Examined,
         approval: Approval | None,
         deadline: float | None,
+        outputs: Outputs,
     ) -> e.BatchOpened:
         planner = self._host.planner is not None
         known = self.registry if planner else self.registry.only(names=tools_of(plan))
@@ -273,7 +367,7 @@ class Batching(Driving):
             contracts={tool.name: tool.contract() for tool in known},
             rules=rules.model_dump(mode="json"),
             approval=approval.to_json() if approval is not None else None,
-            source={"name": examined.source.name, "files": [str(path) for path in examined.source.files]},
+            source=describe(examined, personal="inputs" in self.policies.personal),
             shared=shared_in(plan, self.registry),
             reserve=self._reserve(plan, rules),
             planner=planner,
@@ -281,6 +375,7 @@ class Batching(Driving):
             spent=spent_json(self._spent.pop(plan.digest, Used())),
             planner_calls=model_calls_of(self._host.planner),
             deadline=deadline,
+            outputs=outputs.to_json(),
         )
 
     def _batch_state(self, batch_id: str) -> BatchState:
@@ -289,7 +384,11 @@ class Batching(Driving):
         return replay_batch(self.journal.events(batch_id))
 
     async def _examined_again(
-        self, state: BatchState, rows: Rows | None, columns: Mapping[str, str] | None
+        self,
+        state: BatchState,
+        rows: Rows | None,
+        columns: Mapping[str, str] | None,
+        constants: Mapping[str, Any] | None,
     ) -> Examined | None:
         """The rows that are given again. Raises `BadInput` where they differ from those of the batch."""
         opened = _opened(state)
@@ -299,7 +398,7 @@ class Batching(Driving):
                     f"batch {state.run!r} was interrupted before all of its rows were in the journal; give them again: rows=..."
                 )
             return None
-        examined = await examine(opened.plan.inputs, rows, columns=columns)
+        examined = await examine(opened.plan.inputs, rows, columns=columns, constants=constants)
         before = bytearray(examined.marks if state.rows is None else examined.marks[: state.rows * MARK])
         before.extend(bytes(max(0, (state.rows or 0) * MARK - len(before))))
         for opening in self.journal.openings(state.run, after=0):
@@ -312,7 +411,16 @@ class Batching(Driving):
             raise BadInput(f"the rows are not those that batch {state.run!r} was opened with: {said}")
         return examined
 
-    def _taken_up_batch(self, state: BatchState, log: BatchLog) -> BatchRuntime:
+    def _written_again(self, state: BatchState, examined: Examined | None) -> Written:
+        """The files of a batch that goes on, with the rows that have ended."""
+        opened = _opened(state)
+        written = Written(Outputs.read(opened.outputs), state.run, opened.plan, examined)
+        written.recall(self.journal)
+        return written
+
+    def _taken_up_batch(
+        self, state: BatchState, log: BatchLog, written: Written | None = None
+    ) -> BatchRuntime:
         """A batch that may go on here: by the same tools, rules and principal. Raises `NotApproved`."""
         opened = _opened(state)
         terms = Terms(opened.principal.id, opened.policies, opened.contracts, "authorize" in opened.hooks)
@@ -325,16 +433,20 @@ class Batching(Driving):
             self.policies if self._ruled else None,
             authorize=self._host.authorize is not None,
         )
-        batch = self._batch_runtime(state, log)
+        batch = self._batch_runtime(state, log, written)
         batch.go_by(common_of(opened, self._registry_of(state), self.principal))
         return batch
 
     def _registry_of(self, state: BatchState) -> Registry:
         return self.registry.only(names=list(_opened(state).contracts))
 
-    def _batch_runtime(self, state: BatchState, log: BatchLog) -> BatchRuntime:
+    def _batch_runtime(
+        self, state: BatchState, log: BatchLog, written: Written | None = None
+    ) -> BatchRuntime:
         host = self._host._replace(child=self._perform_child, early=None, chunk=None)
-        batch = BatchRuntime(state, log, self.journal, host, take_up=self._take_up_row, live=self._live)
+        batch = BatchRuntime(
+            state, log, self.journal, host, take_up=self._take_up_row, live=self._live, written=written
+        )
         batch.regroup = self.regroup
         return batch
 
@@ -348,8 +460,19 @@ class Batching(Driving):
                 await batch.drive()
         finally:
             del self._batches[batch.run]
-        batch.release()
+            batch.release()
+            if batch.written is not None:
+                if batch.state.closed is not None and batch.problem is None:
+                    batch.written.ended(self.journal)
+                else:
+                    batch.written.left()
         return batch_of(batch.state, self.journal, problem=str(batch.problem) if batch.problem else "")
+
+
+def _evenly(rows: Iterable[Row], total: int, wanted: int) -> Iterator[Row]:
+    """As many of the rows as are wanted, spread over all of them, the first among them."""
+    places = {index * total // wanted for index in range(wanted)} if wanted < total else range(total)
+    return (row for place, row in enumerate(rows) if place in places)
 
 
 def _calls(review: Review) -> int | None:

@@ -334,8 +334,9 @@ class RunClosed(NamedTuple):
 class BatchOpened(NamedTuple):
     """A batch exists: `plan` is to be run for each row, by what stands here. `rules` are its own (`BatchRules`).
 
-    `source` says where the rows come from, for people; `shared` are the steps that run once, in a run of their own;
-    `reserve` is what is kept of the budget of the batch for each row under way; the other fields mean what they do in `RunOpened`.
+    `source` says where the rows come from, `outputs` which files are written beside the journal; `shared` are the steps that
+    run once, in a run of their own; `reserve` is what is kept of the budget of the batch for each row under way; the other
+    fields mean what they do in `RunOpened`.
     """
 
     seq: int
@@ -358,6 +359,7 @@ class BatchOpened(NamedTuple):
     planner_calls: int = 1
     deadline: float | None = None
     trace: str = ""
+    outputs: dict[str, Any] | None = None
 
 
 class RowOpened(NamedTuple):

@@ -24,7 +24,7 @@ def test_the_commands_are_the_ones_that_are_promised() -> None:
     """One word each, in the order in which they are used."""
     assert list(COMMANDS) == [
         "plan", "check", "review",
-    "rehearse", "approve", "run", "resume", "approvals", "decide", "reject", "edit",
+    "rehearse", "approve", "run", "batch", "resume", "retry", "approvals", "decide", "reject", "edit",
     "show", "replay", "fork", "runs", "cancel", "verify", "export", "import", "prune", "forget", "tools", "mcp", "diff",
     "models",
     ]  # fmt: skip

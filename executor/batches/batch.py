@@ -16,7 +16,7 @@ from ..mind.batch import BatchState, replay_batch, standing, summary
 from ..mind.budget import Used
 from .rows import RowResult
 
-__all__ = ["Batch", "batch_of", "is_batch", "read_batch", "results_of"]
+__all__ = ["Batch", "batch_of", "batch_of_row", "is_batch", "read_batch", "results_of"]
 
 BatchStatus: TypeAlias = Literal["running", "waiting", "done", "failed", "stopped"]
 _STATUSES = ("done", "failed", "stopped", "refused", "waiting", "")
@@ -100,6 +100,12 @@ def batch_of(state: BatchState, journal: Journal, *, problem: str = "") -> Batch
 def is_batch(journal: Journal, run: str) -> bool:
     """Whether the record with this id is that of a batch. Raises `UnknownRun`."""
     return any(True for _ in journal.some(run, (BatchOpened,)))
+
+
+def batch_of_row(journal: Journal, run: str) -> str:
+    """The batch of a row; a run that is none is its own."""
+    opening = journal.opening(run)
+    return opening.opened.batch if opening is not None else run
 
 
 def read_batch(journal: Journal, batch: str) -> Batch:

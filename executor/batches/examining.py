@@ -84,6 +84,11 @@ class Examined:
             self.found.update(fault.code for fault in faults)
             self.findings += faults[: SHOWN - len(self.findings)]
 
+    def refuse_set_aside(self) -> None:
+        """Raises `RowsRefused` where a row cannot run."""
+        if self.set_aside:
+            raise refused(self.source.name, self.set_aside, self.findings, self.found.total())
+
     def rows(self) -> Iterator[Row]:
         """The second reading: the rows that can run, in order. Raises `BadInput` where a row is not what it was."""
         return (row for row in self.again() if type(row) is Row)
@@ -124,14 +129,15 @@ async def examine(
     rows: Rows,
     *,
     columns: Mapping[str, str] | None = None,
+    constants: Mapping[str, Any] | None = None,
     strict: bool = False,
 ) -> Examined:
-    """Read all rows for the first time, against the JSON Schema of a plan's inputs.
+    """Read all rows for the first time, against the JSON Schema of a plan's inputs. `constants`: the same for every row.
 
     With `strict`, one row that cannot run is enough for `RowsRefused`, after all were looked at. Raises `BadInput` for a source that cannot be read as a whole, or whose columns are not the plan's.
     """
     source = open_source(rows)
-    examined = Examined(Fitting(inputs, source, columns))
+    examined = Examined(Fitting(inputs, source, columns, constants))
     if isinstance(source, AsyncRows):
         await source.arrive(examined.add)
     else:
@@ -140,8 +146,8 @@ async def examine(
             if row.ordinal % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
     examined.notes = (*source.notes, *examined.fitting.finish())
-    if strict and examined.set_aside:
-        raise refused(source.name, examined.set_aside, examined.findings, examined.found.total())
+    if strict:
+        examined.refuse_set_aside()
     return examined
 
 

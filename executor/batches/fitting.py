@@ -17,7 +17,7 @@ from ...policies.text import did_you_mean, shorten
 from ...registry.decoding import members_of
 from ...registry.schema import compile_schema
 from ...registry.sentences import Problem
-from ...registry.values import Json, pointer
+from ...registry.values import Json, Unserialisable, pointer, to_plain
 from .cells import Convert, converter
 from .rows import RowFinding, SourceRow
 from .sources import Source
@@ -39,11 +39,16 @@ class Fitted(NamedTuple):
 class Fitting:
     """How the rows of one source become inputs. `columns` says by input which column it is; others go by their name.
 
-    Raises `BadInput` for columns and inputs that are not there.
+    `constants` are inputs that are the same for every row, whatever its columns say. Raises `BadInput` for columns and inputs
+    that are not there, and for a constant that no row could have.
     """
 
     def __init__(
-        self, inputs: Mapping[str, Any] | None, source: Source, columns: Mapping[str, str] | None = None
+        self,
+        inputs: Mapping[str, Any] | None,
+        source: Source,
+        columns: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
     ) -> None:
         if inputs is None:
             raise BadInput("the plan declares no inputs, so every row would run alike; say them in `inputs`")
@@ -52,10 +57,12 @@ class Fitting:
         self.members = members_of(self.schema)
         self.source = source
         self.said = _checked(columns)
-        self.defaults = with_defaults(inputs, {})
+        self.constants = _plain(constants, self.said)
+        self.defaults = {**with_defaults(inputs, {}), **self.constants}
         self._has_defaults = '"default"' in json.dumps(inputs)
         self._empty = "" if source.reads == "text" else None
         self._refuse_unknown_inputs()
+        self._refuse_unfit_constants()
         known = source.columns
         self.seen = dict.fromkeys(known or ())
         """Columns that came, in order; all of them, where they are known before the rows."""
@@ -68,10 +75,15 @@ class Fitting:
 
     def _refuse_unknown_inputs(self) -> None:
         known = self.members.kinds
-        for name in self.said:
+        for name in (*self.said, *self.constants):
             if name not in known and not self.members.others:
                 guess = did_you_mean(name, known) or f"; it has {_listed(known)}"
                 raise BadInput(f"the plan has no input {_quoted(name)}{guess}")
+
+    def _refuse_unfit_constants(self) -> None:
+        for name, value in self.constants.items():
+            for problem in self._problems_of(name, value):
+                raise BadInput(f"the constant {_quoted(name)} {problem.message}")
 
     def _by_key(self) -> dict[str, tuple[str, Convert | None]]:
         """The inputs that rows may have, where each row brings its own columns and its values are what they say."""
@@ -82,15 +94,16 @@ class Fitting:
         bare = {column.strip(): column for column in reversed(self.seen)}
         wanted = {name: self.said.get(name, name) for name in self._named()}
         if self.members.others:
-            wanted |= {name: name for name in self.seen if name not in {*wanted, *wanted.values()}}
+            taken = {*wanted, *wanted.values(), *self.constants}
+            wanted |= {name: name for name in self.seen if name not in taken}
         found = {name: c if c in self.seen else bare.get(c) for name, c in wanted.items()}
         return {name: (c, self._converter(name)) for name, c in found.items() if c is not None}
 
     def _named(self) -> Iterator[str]:
         """The inputs that columns are looked for: those that were mapped, and others whose name no mapping took."""
-        taken = set(self.said.values())
+        taken = {*self.said.values(), *self.said, *self.constants}
         yield from self.said
-        yield from (name for name in self.members.kinds if name not in self.said and name not in taken)
+        yield from (name for name in self.members.kinds if name not in taken)
 
     def _refuse_absent(self, came: Iterable[str]) -> None:
         """Raises for columns that were named and did not come, and for inputs that need one and have none."""
@@ -108,10 +121,10 @@ class Fitting:
         columns = list(self.seen)
         marks = [mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]]
         if marks:
-            hint = f"is it written with delimiter={marks[0]!r}?"
+            hint = f"is it written with delimiter={marks[0]!r} (--delimiter)?"
         else:
             guess = did_you_mean(name, columns).removeprefix("; ") or f"it has {_listed(columns)}."
-            hint = f"{guess} Say which it is: columns={{{name!r}: …}}"
+            hint = f"{guess} Say which it is: columns={{{name!r}: …}}, or --map {name}=…"
         what = f"no column for the input {_quoted(name)}, which the plan requires,"
         return f"there is {what} in {self.source.name}; {hint}"
 
@@ -125,6 +138,11 @@ class Fitting:
         many = len(unused) > 1
         said = f"{'columns' if many else 'column'} {_listed(unused)} {'are' if many else 'is'}"
         return (f"the {said} no input of the plan",)
+
+    def columns_by_input(self) -> dict[str, str]:
+        """Which column each input is that has one; where rows bring their own, those that came."""
+        known = self.source.columns is not None
+        return {name: column for name, (column, _) in self._bound.items() if known or column in self.seen}
 
     def unused(self) -> list[str]:
         """Columns that are no input."""
@@ -155,6 +173,7 @@ class Fitting:
                     faults.append(_finding(row, column, pointer(name), unfit.code, str(unfit)))
         if self.source.columns is None:
             self._take_note(given, inputs)
+        inputs.update(self.constants)
         if self._has_defaults:
             inputs = with_defaults(self.document, inputs)
         if not faults:
@@ -202,14 +221,14 @@ class Fitting:
 
     def _taker(self, name: str) -> Callable[[Json], bool]:
         """Whether the schema takes a value for this input, whatever the others are."""
+        return lambda value: not self._problems_of(name, value)
+
+    def _problems_of(self, name: str, value: Json) -> list[Problem]:
+        """What the schema says against a value of one input, whatever the others are."""
         loose = compile_schema({k: v for k, v in self.document.items() if k != "required"}, closed=True)
         place = pointer(name)
-
-        def takes(value: Json) -> bool:
-            problems = loose.problems({name: value})
-            return not any(p.pointer == place or p.pointer.startswith(place + "/") for p in problems)
-
-        return takes
+        found = loose.problems({name: value})
+        return [p for p in found if p.pointer == place or p.pointer.startswith(place + "/")]
 
 
 def _of_query(read: Convert, kinds: frozenset[str]) -> Convert:
@@ -241,6 +260,21 @@ def _checked(columns: Mapping[str, str] | None) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(column, str):
             raise BadInput(f"the columns must be names for names; {hint}")
     return dict(columns)
+
+
+def _plain(constants: Mapping[str, Any] | None, columns: Mapping[str, str]) -> dict[str, Json]:
+    """What is the same for every row, as plain JSON."""
+    if constants is None:
+        return {}
+    expect(Mapping, constants, "the constants", "give an object: the input, and its value")
+    for name in constants:
+        if name in columns:
+            raise BadInput(f"the input {_quoted(name)} is given twice: as a constant and as a column")
+    try:
+        plain: dict[str, Json] = to_plain(dict(constants))
+    except Unserialisable as error:
+        raise BadInput(f"a constant has no JSON form: {error}") from None
+    return plain
 
 
 def _quoted(name: str) -> str:

@@ -74,7 +74,9 @@ class _OutputFile:
                 raise BadInput(f"{self.name} cannot be written: there is something else of that name")
             if path.exists() and not overwrite and not _belongs(path, self.batch, self.is_csv):
                 said = f"the file {shorten(repr(str(path)), 200)} is there already, and this batch did not write it"
-                raise BadInput(f"{said}; name another file, or say that it may be overwritten")
+                raise BadInput(
+                    f"{said}; name another file, or say that it may be overwritten (overwrite=True, --overwrite)"
+                )
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -48,7 +48,8 @@ from ..run import open_questions, run_of
 from ..runtime import Answer, Host, Runtime
 from ..wake import Portal
 from .examining import Examined
-from .rows import AsideRow, RowFinding, SourceRow, row_id
+from .rows import AsideRow, RowFinding, RowResult, SourceRow, row_id
+from .writing import Written
 
 __all__ = ["BatchRuntime", "TakeUp", "answer_of_batch"]
 
@@ -75,8 +76,10 @@ class BatchRuntime:
         *,
         take_up: TakeUp,
         live: dict[str, Runtime],
+        written: Written | None = None,
     ) -> None:
         self.state = state
+        self.written = written
         self.problem: JournalError | None = None
         self._log = log
         self._journal = journal
@@ -168,6 +171,7 @@ class BatchRuntime:
             *self.stamp(), row.ordinal, "", "refused", "", "bad_args", first.code, said, row.line
         )
         self.write(settled)
+        self._tell(settled, None, said)
 
     # ------------------------------------------------------------------------------------------ driving
 
@@ -469,25 +473,33 @@ class BatchRuntime:
         closed = state.closed
         if closed is not None:
             kind, code = _why(state)
-            self.write(
-                e.RowSettled(
-                    *self.stamp(),
-                    ordinal,
-                    run,
-                    closed.state,  # type: ignore[arg-type]
-                    closed.reason,
-                    kind,
-                    code,
-                    "",
-                    opening.opened.line,
-                    _used(state),
-                )
+            settled = e.RowSettled(
+                *self.stamp(),
+                ordinal,
+                run,
+                closed.state,  # type: ignore[arg-type]
+                closed.reason,
+                kind,
+                code,
+                "",
+                opening.opened.line,
+                _used(state),
             )
+            self.write(settled)
+            self._tell(settled, closed.output, "" if closed.state == "done" else closed.message)
         elif state.resting and state.decisions:
             questions = tuple(asked.id for asked in open_questions(state))
             self.write(e.RowParked(*self.stamp(), ordinal, run, questions))
         elif state.resting and state.group is not None:
             self.write(e.RowParked(*self.stamp(), ordinal, run, (), state.group))
+
+    def _tell(self, settled: e.RowSettled, output: Any, sentence: str) -> None:
+        """Write the line of a row; what the rows share is none."""
+        if self.written is None or not settled.ordinal:
+            return
+        row = row_id(self.state.run, settled.ordinal)
+        said = (settled.status, output, settled.kind, settled.code, sentence)
+        self.written.settled(RowResult(row, settled.ordinal, settled.line, *said))
 
     # ------------------------------------------------------------------------------------------ people
 

@@ -240,7 +240,9 @@ class FileRows:
         if suffix in _SUFFIXES:
             return _SUFFIXES[suffix]
         if suffix in _DATABASES:
-            raise BadInput(f"{self.name} is a database; give SqliteRows(path, query)")
+            raise BadInput(
+                f"{self.name} is a database; give SqliteRows(path, query), or at the command line --query"
+            )
         if suffix in _SHEETS:
             raise BadInput(f"{self.name} is a spreadsheet; save it as CSV (UTF-8)")
         raise BadInput(

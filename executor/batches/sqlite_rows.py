@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ...policies.errors import BadInput
 from ...policies.spelling import spelled
@@ -34,7 +34,7 @@ class SqliteRows:
     0 and 1 are false and true where it wants those. Nothing is written: neither the query nor a function in it can.
     """
 
-    reads = "query"
+    reads: Literal["query"] = "query"
 
     def __init__(
         self, path: str | os.PathLike[str], query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
