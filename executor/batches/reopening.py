@@ -56,9 +56,8 @@ def source_again(
     if at is None or (path is None and not at.is_file()):
         return None
     if "query" in said:
-        from .sqlite_rows import (
-            SqliteRows,
-        )  # loads SQLite, which an engine without a journal in a file does not need
+        # here, for it loads SQLite, which an engine without a journal in a file does not need
+        from .sqlite_rows import SqliteRows
 
         rows: Source = SqliteRows(at, said["query"])
     elif "read_as" in said:
