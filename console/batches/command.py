@@ -5,6 +5,7 @@ rows are looked at, all of them -> the review of the plan beside them -> a yes -
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -393,10 +394,11 @@ def _advice(setting: Setting, ended: Batch, failures: str | None) -> Iterator[st
 
 def _waits(setting: Setting, ended: Batch) -> Iterator[str]:
     answers = [f"--decide {plain(asked.id)}=CHOICE" for asked in ended.waiting_for]
+    if ended.counts["waiting"]:
+        listed = shlex.join(["foreplan", "approvals", "--journal", plain(setting.kept.journal or "")])
+        yield f"Rows wait for people; what they ask: {listed}"
     yield "Answer, and go on:" if answers else "Go on:"
     yield "  " + " ".join([setting.command("resume", ended.id), *answers])
-    if ended.counts["waiting"] and not answers:
-        yield f"Rows wait for people: foreplan approvals --journal {plain(setting.kept.journal or '', 200)}"
 
 
 def code_of(ended: Batch) -> Code:
