@@ -376,6 +376,7 @@ async def test_what_is_packed_arrives_whole(encoding: str, pack: Any) -> None:
         (b"x", "br", "nobody asked for"),
         (b"x", "gzip, gzip", "nobody asked for"),
     ],
+    ids=["none", "cut off", "unasked", "twice"],
 )
 async def test_what_cannot_be_unpacked_is_a_bad_answer(body: bytes, encoding: str, said: str) -> None:
     """Damaged, cut off, or in a way that nobody asked for."""
