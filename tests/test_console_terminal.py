@@ -279,7 +279,7 @@ def test_a_batch_shows_its_rows_asks_and_asks_again_after_the_canary() -> None:
     terminal.expect("3 rows can run")
     terminal.expect("for 3 rows? [y/N]")
     terminal.type("y\n")
-    terminal.expect("the first 1 row ran")
+    terminal.expect("the first row ran")
     terminal.expect("Approve? [y/N]")
     assert not Path("out.csv").exists()
     terminal.type("y\n")
