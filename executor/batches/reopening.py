@@ -35,8 +35,9 @@ def describe(examined: Examined, *, personal: bool = False) -> dict[str, Any]:
             "encoding": source.encoding,
             "delimiter": source.delimiter if source.reads == "text" else None,
         }
-    if source.reads == "query" and not getattr(source, "parameters", None):
-        said["query"] = getattr(source, "query", "")
+    query = getattr(source, "query", None)  # of `SqliteRows`, which loads SQLite
+    if query is not None and not getattr(source, "parameters", None):
+        said["query"] = query
     if fitting.said:
         said["columns"] = fitting.said
     if fitting.constants:
@@ -55,7 +56,8 @@ def source_again(
     if at is None or (path is None and not at.is_file()):
         return None
     if "query" in said:
-        from .sqlite_rows import SqliteRows  # SQLite is loaded where it is asked
+        # here, for it loads SQLite, which an engine without a journal in a file does not need
+        from .sqlite_rows import SqliteRows
 
         rows: Source = SqliteRows(at, said["query"])
     elif "read_as" in said:
