@@ -599,6 +599,32 @@ def _told_of_plans(event: Event) -> str:
         case e.RunClosed():
             return f"{event.state}{f' ({event.reason})' if event.reason else ''}: {event.message}"
         case _:
+            return _told_of_rows(event)
+
+
+def _told_of_rows(event: Event) -> str:
+    match event:
+        case e.BatchOpened():
+            name = (event.source or {}).get("name", "")
+            return f"batch {event.run} for {event.principal.id}, {name}"
+        case e.RowOpened():
+            return f"row {event.ordinal} of batch {event.batch}"
+        case e.RowsTaken():
+            return f"{count(event.rows, 'row')}, {event.digest.removeprefix('sha256:')[:12]}"
+        case e.RowSettled():
+            why = ": ".join(part for part in (event.kind, event.code) if part)
+            return f"row {event.ordinal}  {event.status}{f' ({why})' if why else ''}"
+        case e.RowParked():
+            return f"row {event.ordinal}  waits" + (
+                f" for {', '.join(event.questions)}" if event.questions else ""
+            )
+        case e.RowsReopened():
+            return f"{event.by} tries the rows again that are not done"
+        case e.ToolHeld():
+            return f"{event.tool} is down: rows wait for it"
+        case e.ToolFreed():
+            return f"{event.tool} is back"
+        case _:
             return ""
 
 

@@ -248,8 +248,8 @@ def conclusion(state: BatchState, forthcoming: bool = False, *, now: float | Non
 
 def _canary(state: BatchState) -> dict[str, Any]:
     """The question after the first rows."""
-    ran = count(state.began, "row")
-    reason = f"the first {ran} ran ({_told(state)}); {count(state.left, 'more row')} would follow"
+    ran = "the first row" if state.began == 1 else f"the first {count(state.began, 'row')}"
+    reason = f"{ran} ran ({_told(state)}); {count(state.left, 'more row')} would follow"
     return {"reason": reason, "rows": state.rows, **_counted(state)}
 
 
