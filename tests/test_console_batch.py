@@ -365,6 +365,38 @@ def test_show_runs_and_cancel_know_batches(shell: Shell) -> None:
     assert "stopped (cancelled)" in shell.here("show", "last", *KEPT).out
 
 
+def test_a_watcher_takes_up_a_batch_that_was_answered(shell: Shell) -> None:
+    """`resume --watch` goes on with it as with a run, and tells how its rows stand."""
+    shell.here(*WORDS, *YES, *KEPT, "--canary", "2", "--failures", "bad.csv")
+    shell.here("decide", "last", "canary", "approve", "--by", "ada", *KEPT)
+    said = shell.here("resume", "--watch", "--once", "--tools", "shop.py", *KEPT, "--json")
+    up, end = (json.loads(line) for line in said.out.splitlines())
+    assert (said.code, up["what"], end["what"], end["state"]) == (1, "taken_up", "ended", "failed")
+    assert (end["counts"]["done"], len(paid()), len(cells("bad.csv"))) == (6, 6, 3)
+
+
+def test_events_of_a_batch_say_what_became_of_each_row(shell: Shell) -> None:
+    """One line each, and with --follow --json one document each."""
+    shell.here(*WORDS, *YES, *KEPT, "--at-once", "1")
+    listed = shell.here("show", "last", *KEPT, "--events").out
+    assert "row 4  failed (business: poor)" in listed
+    assert "row 9  refused (bad_args: wrong_cell)" in listed
+    followed = [
+        json.loads(line) for line in shell.here("show", "last", *KEPT, "--follow", "--json").out.splitlines()
+    ]
+    assert [event["ordinal"] for event in followed if event["type"] == "RowSettled"] == [
+        9,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+    ]
+
+
 def test_without_a_journal_it_ends_here(shell: Shell) -> None:
     """And says what a journal would be good for."""
     said = shell.here(*WORDS, *YES)

@@ -5,6 +5,7 @@ rows are looked at, all of them -> the review of the plan beside them -> a yes -
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +39,7 @@ from ..screen import Code, Interrupted, Screen
 from ..setting import Consent, Kept, Minds, Rules, Setting
 from ..waiting import wait_for
 from . import telling
+from .ends import batch_code, batch_fate
 from .progress import BatchView
 
 __all__ = ["Bounds", "Files", "Reading", "batch", "go_on", "retry"]
@@ -337,11 +339,11 @@ def _driven(
     view.__exit__()
     screen.document(telling.document(ended))
     if screen.quiet:
-        screen.say(f"foreplan: {telling.fate(ended)}: {ended.message}", important=not ended.ok)
+        screen.say(f"foreplan: {batch_fate(ended)}: {ended.message}", important=not ended.ok)
     else:
         screen.show(telling.account(ended, took=view.took))
     advise(screen, setting, ended, failures)
-    return code_of(ended)
+    return batch_code(ended)
 
 
 def _interrupted(setting: Setting, view: BatchView) -> Interrupted:
@@ -393,18 +395,8 @@ def _advice(setting: Setting, ended: Batch, failures: str | None) -> Iterator[st
 
 def _waits(setting: Setting, ended: Batch) -> Iterator[str]:
     answers = [f"--decide {plain(asked.id)}=CHOICE" for asked in ended.waiting_for]
+    if ended.counts["waiting"]:
+        listed = shlex.join(["foreplan", "approvals", "--journal", plain(setting.kept.journal or "")])
+        yield f"Rows wait for people; what they ask: {listed}"
     yield "Answer, and go on:" if answers else "Go on:"
     yield "  " + " ".join([setting.command("resume", ended.id), *answers])
-    if ended.counts["waiting"] and not answers:
-        yield f"Rows wait for people: foreplan approvals --journal {plain(setting.kept.journal or '', 200)}"
-
-
-def code_of(ended: Batch) -> Code:
-    """The exit code of a batch that ended, or waits."""
-    match ended.status:
-        case "done":
-            return Code.DONE
-        case "waiting" | "running":
-            return Code.NOT_APPROVED
-        case _:
-            return Code.FAILED
