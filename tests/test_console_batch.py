@@ -455,6 +455,30 @@ def test_what_cannot_be_a_batch_is_told(shell: Shell, words: list[str], told: st
     assert told in sentence(said)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["edit", "last", "canary", "{}"], "say one of approve, reject"),
+        (["decide", "last", "cnary", "approve"], "did you mean 'canary'"),
+        (["replay", "last"], "cannot be run again"),
+        (["replay", "last.1"], "cannot be run again"),
+        (["fork", "last", "--from", "paid", "--tools", "shop.py"], "is a batch, and no run"),
+        (["show", "last", "--at", "2"], "--at is for runs"),
+        (["resume", "last.1", "--tools", "shop.py"], "is a row of batch"),
+        (["resume", "last", "--tools", "shop.py", "--accept-changes"], "--accept-changes is for runs only"),
+        (["retry", "last", "--tools", "shop.py"], "is not closed"),
+        (["resume", "last", "--tools", "shop.py", "--decide", "canary"], "--decide takes ID=choice"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_a_batch_does_not_take_is_told(shell: Shell, words: list[str], told: str) -> None:
+    """By commands that are for runs, and by answers that are none; the batch waits as before."""
+    shell.here(*WORDS, *YES, *KEPT, "--canary", "1")
+    said = shell.here(*words, *KEPT)
+    assert (said.code, paid()) == (2, [1])
+    assert told in sentence(said)
+
+
 # ---------------------------------------------------------------------------------------------- progress
 
 

@@ -165,9 +165,12 @@ def shortly(batch: Batch) -> str:
 
 
 def account(batch: Batch, *, took: float | None = None) -> RenderableType:
-    """How a batch stands: rows by how they ended, failures by kind, the first that failed, open questions."""
+    """How a batch stands: rows by how they ended, failures by kind, the first that failed, open questions.
+
+    `took` is how long it went on here; without it the time of all processes is told.
+    """
     facts = [Text(batch_fate(batch), STATES[batch.status]), line(batch.id), Text(count(batch.total, "row"))]
-    facts += [Text(seconds(took))] if took is not None else []
+    facts.append(Text(seconds(batch.used.seconds if took is None else took)))
     facts.append(Text(count(batch.used.tool_calls, "call")))
     if batch.used.cost:
         facts.append(Text(f"cost {batch.used.cost:g}"))
