@@ -182,7 +182,7 @@ def fork(
     *,
     from_step: o.FromStep,
     tools: o.Tools,
-    journal: o.Journal = None,
+    kept: Kept,
     path: o.OtherPlan = None,
     approval_file: o.ApprovalFile = None,
     ask: o.Ask = False,
@@ -198,12 +198,12 @@ def fork(
 
     What was settled before is taken over and not called again; what acted is asked about before it is done once more.
     """
-    setting = Setting(tools, rules, minds, Kept(journal), authorize)
+    setting = Setting(tools, rules, minds, kept, authorize)
     consent = Consent(approval_file, ask, yes, by, scope).held()
-    approval = consent.given(journal)
+    approval = consent.given(kept.journal)
     loaded = setting.loaded()
     engine = Engine(**loaded)
-    with stored(journal) as found:
+    with stored(kept.journal, key=kept.journal_key) as found:
         assert found is not None
         run_id = run_in(found, run_id)
         origin = read_run(found, run_id)

@@ -19,7 +19,7 @@ from ..executor.replays.comparing import Comparison
 from ..executor.replays.forking import forked_of
 from ..executor.run import Run, StepResult
 from ..planner.models.messages import AIMessage, Message, SystemMessage, ToolMessage
-from ..planner.plan import Step
+from ..planner.plan import Patch, Step
 from ..planner.reviewing import spell
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.policies import Budget
@@ -422,6 +422,8 @@ def _source(template: Any) -> Text:
 def _patch(said: Mapping[str, Any], limit: int | None) -> Iterator[RenderableType]:
     patch = said.get("patch") or {}
     yield Text("the planner wants to change the plan beyond what was approved")
+    if said.get("rows"):  # of a batch
+        yield Text(clipped(_reason(said), limit), "bold" if said.get("irreversible") else "")
     for step in patch.get("add", []):
         yield from _added(step, limit)
     for id_ in patch.get("drop", []):
@@ -582,8 +584,10 @@ def _told_of_plans(event: Event) -> str:
             return f"a patch: {len(patch.add)} steps added, {len(patch.drop)} dropped{notes}"
         case e.ModelAnswered():
             return event.cannot_plan or (event.failure.message if event.failure else "no readable patch")
-        case e.PatchAccepted():
-            return f"{', '.join(step.id for step in event.patch.add)}  {event.digest.removeprefix('sha256:')[:12]}"
+        case e.PatchAccepted(patch=None):
+            return f"that of its group  {event.digest.removeprefix('sha256:')[:12]}"
+        case e.PatchAccepted(patch=Patch() as patch):
+            return f"{', '.join(step.id for step in patch.add)}  {event.digest.removeprefix('sha256:')[:12]}"
         case e.PatchRefused():
             return f"by {event.by}: {event.findings[0].get('message', '') if event.findings else ''}"
         case e.RunPaused():

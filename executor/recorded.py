@@ -18,7 +18,7 @@ from .events import Event
 from .journal.journal import Journal
 from .mind.batch import shared_results
 from .mind.mind import all_stays, replay
-from .mind.rows import Common, common_of, of_shared, shared_id
+from .mind.rows import Common, common_of, of_shared, patches_of, shared_id
 from .mind.state import State
 from .run import Run, run_of
 
@@ -78,7 +78,8 @@ def common_recorded(journal: Journal, batch: str, *, shared: bool = False) -> Co
     """What the rows of a batch have in common, by the contracts that were recorded; or (`shared`) the run of what they share."""
     opened = batch_opened(journal, batch)
     tools = [Tool.from_contract(contract) for contract in opened.contracts.values()]
-    common = common_of(opened, Registry(*tools))
+    settled = (event for event in journal.some(batch, (e.GroupSettled,)) if isinstance(event, e.GroupSettled))
+    common = common_of(opened, Registry(*tools))._replace(patches=patches_of(settled))
     if not opened.shared:
         return common
     own = of_shared(common, opened)
@@ -95,7 +96,7 @@ def without_contract(events: list[Event]) -> list[str]:
     for event in events:
         if isinstance(event, e.PlanAccepted):
             called += tools_of(event.plan)
-        elif isinstance(event, e.PatchAccepted):
+        elif isinstance(event, e.PatchAccepted) and event.patch is not None:
             called += calls_of(event.patch.every_step)
     return [name for name in dict.fromkeys(called) if name not in held]
 
