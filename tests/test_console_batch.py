@@ -243,6 +243,22 @@ def test_the_review_stands_beside_the_rows(shell: Shell) -> None:
     assert "it stops after 5 failures" in said.err
 
 
+def test_what_all_rows_share_is_shown(shell: Shell) -> None:
+    """A step that does not depend on the row runs once; one that acts must say so itself, or nothing runs."""
+    step = "  - id: rate\n    tool: look\n    args: {n: 7, who: bank}\n"
+    plan = PLAN.replace("steps:\n", "steps:\n" + step)
+    Path("plan.yaml").write_text(plan)
+    said = shell.here(*WORDS, *YES, *KEPT)
+    assert (said.code, "for all rows together: rate" in said.err, len(paid())) == (1, True, 6)
+    assert (
+        "for all rows together: rate"
+        in shell.here("approve", "plan.yaml", "--tools", "shop.py", *YES, "--rows", "9").err
+    )
+    Path("plan.yaml").write_text(plan.replace("tool: look\n    args: {n: 7", "tool: pay\n    args: {n: 7"))
+    said = shell.here(*WORDS, *YES, *KEPT)
+    assert (said.code, "per: batch" in said.err, len(paid())) == (2, True, 6)
+
+
 def test_an_approval_file_is_for_so_many_rows_and_one_batch(shell: Shell) -> None:
     """Too few rows, another source, another plan, a second batch: exit code 3, and the sentence says which."""
     approve = ("approve", "plan.yaml", "--tools", "shop.py", *YES)
