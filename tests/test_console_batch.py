@@ -453,6 +453,7 @@ def test_words_that_are_wrong_are_told(shell: Shell, words: list[str], told: str
         (["batch", "plan.yaml", "row.csv"], "there is no file 'row.csv'; did you mean 'rows.csv'"),
         (["batch", "plan.yaml", "."], "is a directory"),
         (["batch", "plan.yaml", "-"], "--format"),
+        (["batch", "-", "-"], "cannot both come from standard input"),
         (["batch", "plan.yaml", "shop.py"], "no suffix that says what it is"),
         (["batch", "fixed.yaml", "rows.csv"], "the plan declares no inputs"),
         (["batch", "plan.yaml", "rows.csv"], "no column for the input 'who'"),
