@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 from support.shell import Said, Shell
 
-from foreplan.console.batches.progress import BatchProgress, batch_picture, batch_summary
+from foreplan.console.batches.progress import BatchProgress, BatchView, batch_picture, batch_summary
+from foreplan.console.screen import Screen
 from foreplan.executor import events as e
 from foreplan.executor.events import Event
 
@@ -567,6 +568,21 @@ def test_a_terminal_without_unicode_gets_a_bar_of_hashes() -> None:
     """As wide as what is done."""
     progress = of(e.RowsTaken(1, 0.0, 0.5, 2, "d"), ended(1, 1.0))
     assert "############------------" in text(batch_picture(progress, 1.0, ascii_only=True))
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (e.GroupFormed(1, 0.0, 0.5, "g", 300), "300 rows failed alike: the planner is asked"),
+        (e.GroupSettled(2, 0.0, 0.5, "g", None, "", "it gives up"), "no patch: it gives up"),
+        (e.ToolHeld(1, 0.0, 0.5, "pay"), "pay fails again and again: rows wait until it is back"),
+        (e.ToolFreed(2, 0.0, 0.5, "pay"), "pay is back"),
+    ],
+    ids=["asked", "given up", "down", "back"],
+)
+def test_what_concerns_many_rows_has_a_line_of_its_own(event: Event, told: str) -> None:
+    """At once, between the sums that come now and then."""
+    assert BatchView(Screen()).announced(event) == told
 
 
 def test_lines_of_progress_go_to_a_pipe(shell: Shell) -> None:
