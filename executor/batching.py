@@ -306,7 +306,7 @@ class Batching(Driving):
             state = self._batch_state(batch_id)
             if state.closed is None:
                 raise BadInput(
-                    f"batch {batch_id!r} is not closed: take it up with resume_batch({batch_id!r})"
+                    f"batch {batch_id!r} is not closed: take it up with resume_batch, or `foreplan resume`"
                 )
             if not (state.failed or state.left or state.parked or state.shared in ("failed", "stopped")):
                 raise BadInput(

@@ -49,7 +49,9 @@ def recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
             raise BadInput(f"run {run_id!r} has the events 1 to {len(events)}, and none {at!r}")
         events = events[:at]
     if events and isinstance(events[0], e.BatchOpened):
-        raise BadInput(f"{run_id!r} is a batch, and no run: engine.show_batch({run_id!r}) tells of it")
+        raise BadInput(
+            f"{run_id!r} is a batch, and no run: show_batch tells of it, and its rows are runs, as {run_id + '.1'!r}"
+        )
     if events and isinstance(events[0], e.RowOpened):
         common = common_recorded(journal, events[0].batch, shared=events[0].ordinal == 0)
         return replay(State(common.registry, common), events)

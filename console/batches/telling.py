@@ -95,14 +95,6 @@ def _inputs(found: Examined) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _terms(found: Examined, rules: BatchRules, review: Review) -> Iterator[tuple[str, Text]]:
-    if review.shared:
-        once = ", ".join(plain(id_, NAME) for id_ in review.shared)
-        yield (
-            "once",
-            Text(
-                f"{once}: for all rows together, which share what {'it gives' if len(review.shared) == 1 else 'they give'}"
-            ),
-        )
     most = review.calls.most
     if most is not None:
         yield "calls", Text(f"at most {most * found.runnable:,}: {most:,} for each row, without retries")
@@ -165,9 +157,12 @@ def shortly(batch: Batch) -> str:
 
 
 def account(batch: Batch, *, took: float | None = None) -> RenderableType:
-    """How a batch stands: rows by how they ended, failures by kind, the first that failed, open questions."""
+    """How a batch stands: rows by how they ended, failures by kind, the first that failed, open questions.
+
+    `took` is how long it went on here; without it the time of all processes is told.
+    """
     facts = [Text(batch_fate(batch), STATES[batch.status]), line(batch.id), Text(count(batch.total, "row"))]
-    facts += [Text(seconds(took))] if took is not None else []
+    facts.append(Text(seconds(batch.used.seconds if took is None else took)))
     facts.append(Text(count(batch.used.tool_calls, "call")))
     if batch.used.cost:
         facts.append(Text(f"cost {batch.used.cost:g}"))

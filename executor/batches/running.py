@@ -508,9 +508,7 @@ class BatchRuntime:
         elif state.resting and state.group is not None:
             parked = e.RowParked(*self.stamp(), ordinal, run, (), state.group)
             self.write(parked)
-            if may_go_on(
-                self.state, parked
-            ):  # rows before it failed alike, and what becomes of them is known
+            if may_go_on(self.state, parked):  # what becomes of such rows is known already
                 self._again.append(ordinal)
 
     def _tell(self, settled: e.RowSettled, output: Any, sentence: str) -> None:
