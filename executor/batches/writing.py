@@ -14,6 +14,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...planner.plan import Plan
@@ -49,6 +50,13 @@ class Outputs(NamedTuple):
                 "the results and the failures of a batch are two files; name another for one of them"
             )
         return cls(one, other, overwrite)
+
+    def leave_alone(self, journal: Path | None) -> None:
+        """Raises `BadInput` where a file would be written over that of the journal."""
+        for file in (self.results, self.failures) if journal is not None else ():
+            for path in (file, f"{file}.part"):
+                if file is not None and journal is not None and _same(journal, path):
+                    raise BadInput(f"the file {file!r} is where the journal is kept; name another file")
 
     @classmethod
     def read(cls, said: Mapping[str, Any] | None) -> Outputs:
@@ -148,6 +156,12 @@ class Written:
             with suppress(BadInput, OSError, ValueError):
                 self.discard()
             raise
+
+
+def _same(one: Path, other: str) -> bool:
+    with suppress(OSError):
+        return os.path.samefile(one, other)
+    return False
 
 
 def _fields(plan: Plan) -> tuple[str, ...]:
