@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,10 +53,9 @@ class Outputs(NamedTuple):
 
     def leave_alone(self, journal: Path | None) -> None:
         """Raises `BadInput` where a file would be written over that of the journal."""
-        for file in (self.results, self.failures) if journal is not None else ():
-            for path in (file, f"{file}.part"):
-                if file is not None and journal is not None and _same(journal, path):
-                    raise BadInput(f"the file {file!r} is where the journal is kept; name another file")
+        for file in (self.results, self.failures):
+            if file is not None and journal is not None and _any_is(journal, (file, f"{file}.part")):
+                raise BadInput(f"the file {file!r} is where the journal is kept; name another file")
 
     @classmethod
     def read(cls, said: Mapping[str, Any] | None) -> Outputs:
@@ -158,10 +157,9 @@ class Written:
             raise
 
 
-def _same(one: Path, other: str) -> bool:
-    with suppress(OSError):
-        return os.path.samefile(one, other)
-    return False
+def _any_is(one: Path, others: Iterable[str]) -> bool:
+    """Whether a file is one of these, by whatever name; those that are not there are none."""
+    return any(os.path.exists(other) and os.path.samefile(one, other) for other in others)
 
 
 def _fields(plan: Plan) -> tuple[str, ...]:
