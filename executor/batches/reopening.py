@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from ...registry.values import Json
 from .examining import Examined
 from .sources import FileRows, Source
-from .sqlite_rows import SqliteRows
 
 __all__ = ["SourceAgain", "describe", "source_again"]
 
@@ -36,8 +35,9 @@ def describe(examined: Examined, *, personal: bool = False) -> dict[str, Any]:
             "encoding": source.encoding,
             "delimiter": source.delimiter if source.reads == "text" else None,
         }
-    if isinstance(source, SqliteRows) and not source.parameters:
-        said["query"] = source.query
+    query = getattr(source, "query", None)  # of `SqliteRows`, which loads SQLite
+    if query is not None and not getattr(source, "parameters", None):
+        said["query"] = query
     if fitting.said:
         said["columns"] = fitting.said
     if fitting.constants:
@@ -56,6 +56,9 @@ def source_again(
     if at is None or (path is None and not at.is_file()):
         return None
     if "query" in said:
+        # here, for it loads SQLite, which an engine without a journal in a file does not need
+        from .sqlite_rows import SqliteRows
+
         rows: Source = SqliteRows(at, said["query"])
     elif "read_as" in said:
         rows = FileRows(at, **said["read_as"])
