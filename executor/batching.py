@@ -24,9 +24,10 @@ from ..registry.registry import Registry
 from . import events as e
 from .batches.batch import Batch, batch_of, read_batch
 from .batches.examining import MARK, Examined, changed, examine
+from .batches.mending import mend_groups
 from .batches.reopening import SourceAgain, describe, source_again
 from .batches.rows import Row, RowResult
-from .batches.running import BatchRuntime, Regroup, answer_of_batch
+from .batches.running import BatchRuntime, answer_of_batch
 from .batches.sources import Rows
 from .batches.writing import Outputs, Written
 from .blocking import block, first_error
@@ -47,9 +48,7 @@ __all__ = ["Batching"]
 
 
 class Batching(Driving):
-    """What `Engine` does with batches. `regroup` mends rows that failed alike, where rows may not ask the planner each."""
-
-    regroup: Regroup | None = None
+    """What `Engine` does with batches."""
 
     async def run_batch(
         self,
@@ -288,7 +287,7 @@ class Batching(Driving):
             state = self._batch_state(batch_id)
             if state.closed is None:
                 raise BadInput(
-                    f"batch {batch_id!r} is not closed: take it up with resume_batch({batch_id!r})"
+                    f"batch {batch_id!r} is not closed: take it up with resume_batch, or `foreplan resume`"
                 )
             if not (state.failed or state.left or state.parked or state.shared in ("failed", "stopped")):
                 raise BadInput(
@@ -444,11 +443,16 @@ class Batching(Driving):
         self, state: BatchState, log: BatchLog, written: Written | None = None
     ) -> BatchRuntime:
         host = self._host._replace(child=self._perform_child, early=None, chunk=None)
-        batch = BatchRuntime(
-            state, log, self.journal, host, take_up=self._take_up_row, live=self._live, written=written
+        return BatchRuntime(
+            state,
+            log,
+            self.journal,
+            host,
+            take_up=self._take_up_row,
+            mend_groups=partial(mend_groups, host=host),
+            live=self._live,
+            written=written,
         )
-        batch.regroup = self.regroup
-        return batch
 
     def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:
         return self._taken_up(runtime, {})

@@ -54,6 +54,7 @@ from ..registry.tools import Tool
 from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
+from .batches.batch import Batch, is_batch
 from .batches.running import BatchRuntime
 from .batching import Batching
 from .blocking import block, first_error
@@ -488,7 +489,7 @@ class Engine(Batching):
         at_once: int = 16,
         tell: Tell = lambda progress: None,
     ) -> None:
-        """Take up every run of the journal that can go on, as soon as it can, until this is cancelled: then all pause.
+        """Take up every run, and batch, of the journal that can go on, as soon as it can, until this is cancelled: then all pause.
 
         Those are runs whose questions are all answered (`partly`: or some), and those whose process was killed; with
         `paused` also those that somebody interrupted. `once`: return when nothing more can go on. The journal is looked at
@@ -501,10 +502,13 @@ class Engine(Batching):
                 f"`every` is a number of seconds and `at_once` a number of runs, not {every!r} and {at_once!r}"
             )
 
-        def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run]:
+        def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run | Batch]:
             other = self.told(watch=see)
             other._host = other._host._replace(leaving=ASIDE)
-            return other.resume(run_id)
+            if not is_batch(self.journal, run_id):
+                return other.resume(run_id)
+            again = other.source_of(run_id)
+            return other.resume_batch(run_id, **(again._asdict() if again is not None else {}))
 
         pick = Pick(partly, paused)
         with first_error():

@@ -365,6 +365,38 @@ def test_show_runs_and_cancel_know_batches(shell: Shell) -> None:
     assert "stopped (cancelled)" in shell.here("show", "last", *KEPT).out
 
 
+def test_a_watcher_takes_up_a_batch_that_was_answered(shell: Shell) -> None:
+    """`resume --watch` goes on with it as with a run, and tells how its rows stand."""
+    shell.here(*WORDS, *YES, *KEPT, "--canary", "2", "--failures", "bad.csv")
+    shell.here("decide", "last", "canary", "approve", "--by", "ada", *KEPT)
+    said = shell.here("resume", "--watch", "--once", "--tools", "shop.py", *KEPT, "--json")
+    up, end = (json.loads(line) for line in said.out.splitlines())
+    assert (said.code, up["what"], end["what"], end["state"]) == (1, "taken_up", "ended", "failed")
+    assert (end["counts"]["done"], len(paid()), len(cells("bad.csv"))) == (6, 6, 3)
+
+
+def test_events_of_a_batch_say_what_became_of_each_row(shell: Shell) -> None:
+    """One line each, and with --follow --json one document each."""
+    shell.here(*WORDS, *YES, *KEPT, "--at-once", "1")
+    listed = shell.here("show", "last", *KEPT, "--events").out
+    assert "row 4  failed (business: poor)" in listed
+    assert "row 9  refused (bad_args: wrong_cell)" in listed
+    followed = [
+        json.loads(line) for line in shell.here("show", "last", *KEPT, "--follow", "--json").out.splitlines()
+    ]
+    assert [event["ordinal"] for event in followed if event["type"] == "RowSettled"] == [
+        9,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+    ]
+
+
 def test_without_a_journal_it_ends_here(shell: Shell) -> None:
     """And says what a journal would be good for."""
     said = shell.here(*WORDS, *YES)
@@ -420,6 +452,30 @@ def test_what_cannot_be_a_batch_is_told(shell: Shell, words: list[str], told: st
         shell.here("run", "fixed.yaml", "--tools", "shop.py", *KEPT)
     said = shell.here(*words, "--tools", "shop.py")
     assert (said.code, paid()) == (2, [])
+    assert told in sentence(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["edit", "last", "canary", "{}"], "say one of approve, reject"),
+        (["decide", "last", "cnary", "approve"], "did you mean 'canary'"),
+        (["replay", "last"], "cannot be run again"),
+        (["replay", "last.1"], "cannot be run again"),
+        (["fork", "last", "--from", "paid", "--tools", "shop.py"], "is a batch, and no run"),
+        (["show", "last", "--at", "2"], "--at is for runs"),
+        (["resume", "last.1", "--tools", "shop.py"], "is a row of batch"),
+        (["resume", "last", "--tools", "shop.py", "--accept-changes"], "--accept-changes is for runs only"),
+        (["retry", "last", "--tools", "shop.py"], "is not closed"),
+        (["resume", "last", "--tools", "shop.py", "--decide", "canary"], "--decide takes ID=choice"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_a_batch_does_not_take_is_told(shell: Shell, words: list[str], told: str) -> None:
+    """By commands that are for runs, and by answers that are none; the batch waits as before."""
+    shell.here(*WORDS, *YES, *KEPT, "--canary", "1")
+    said = shell.here(*words, *KEPT)
+    assert (said.code, paid()) == (2, [1])
     assert told in sentence(said)
 
 

@@ -35,7 +35,7 @@ def written_and_read(event: Event) -> Event:
 
 
 @pytest.mark.parametrize("kind", EVENTS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_event_comes_back_as_it_was(kind: str, data: st.DataObject) -> None:
     """Every kind, with data that looks like type tags, huge integers, floats, any text: equal to the last type."""
