@@ -35,7 +35,7 @@ def main(deadly: int, arguments: list[str]) -> int:
         opened.set_trace_callback(look)
         return opened
 
-    refunds.sqlite3 = SimpleNamespace(Connection=sqlite3.Connection, connect=connect)  # type: ignore[attr-defined]
+    refunds.sqlite3 = SimpleNamespace(Connection=sqlite3.Connection, connect=connect)  # type: ignore[assignment, attr-defined]
     spec = importlib.util.spec_from_file_location("payments_example", EXAMPLE / "__main__.py")
     assert spec is not None
     assert spec.loader is not None
