@@ -326,6 +326,8 @@ def _totals(review: Review, limit: int | None) -> RenderableType:
 
 
 def _sums(review: Review, limit: int | None) -> Iterator[tuple[str, str]]:
+    if review.shared:
+        yield "once", f"for all rows together: {', '.join(plain(id_, NAME) for id_ in review.shared)}"
     if review.effects:
         yield "calls", "; ".join(f"{name} {plain(n.text, 200)}" for name, n in review.effects.items())
     if review.permissions:

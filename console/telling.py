@@ -618,6 +618,10 @@ def _told_of_rows(event: Event) -> str:
             return f"row {event.ordinal}  waits" + (
                 f" for {', '.join(event.questions)}" if event.questions else ""
             )
+        case e.GroupFormed():
+            return f"{event.group}: the planner is asked about {count(event.rows, 'row')} that failed alike"
+        case e.GroupSettled():
+            return f"{event.group}: {'they go on with a patch' if event.patch is not None else event.message}"
         case e.RowsReopened():
             return f"{event.by} tries the rows again that are not done"
         case e.ToolHeld():

@@ -142,6 +142,10 @@ def batch(
     A row gives the plan its inputs. All rows are looked at before one runs; a row that fails leaves the others alone. Ctrl-C
     pauses the batch; with a journal it can be resumed, and rows that failed can be tried again.
     """
+    if path == rows == STDIN:
+        raise BadInput(
+            "the plan and the rows cannot both come from standard input; name a file for one of them"
+        )
     setting = Setting(tools, rules, minds, kept, authorize, tuple(approver_keys))
     consent = Consent(approval_file, yes, yes, by, scope, key=key).held()
     approval = consent.given(kept.journal)

@@ -95,14 +95,6 @@ def _inputs(found: Examined) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _terms(found: Examined, rules: BatchRules, review: Review) -> Iterator[tuple[str, Text]]:
-    if review.shared:
-        once = ", ".join(plain(id_, NAME) for id_ in review.shared)
-        yield (
-            "once",
-            Text(
-                f"{once}: for all rows together, which share what {'it gives' if len(review.shared) == 1 else 'they give'}"
-            ),
-        )
     most = review.calls.most
     if most is not None:
         yield "calls", Text(f"at most {most * found.runnable:,}: {most:,} for each row, without retries")
