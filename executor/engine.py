@@ -342,6 +342,7 @@ class Engine(Batching):
         await self._learn()
         self._expect_no_secret(plan, settled)
         shown = await self._shown_for(plan)
+        self._expect_own_id(run_id)
         log = self.journal.create(run_id or self._fresh_id(), approval=approval.id if approval else "")
         with held(log):
             known = self._known(shown, tools_of(plan)) if asks_models(self._host.planner) else self.registry
@@ -397,6 +398,7 @@ class Engine(Batching):
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
         check_run_id(run_id)
+        self._expect_own_id(run_id)
         await self._learn()
         said = spoken(messages)
         if not any(message.content.strip() for message in said if isinstance(message, HumanMessage)):

@@ -29,6 +29,7 @@ def describe(examined: Examined, *, personal: bool = False) -> dict[str, Any]:
     """The source of a batch for its opening. `personal`: inputs are not to be told, so the constants are left out."""
     source, fitting = examined.source, examined.fitting
     said: dict[str, Any] = {"name": source.name, "files": [str(path) for path in source.files]}
+    said |= {"digest": examined.digest, "rows": examined.total}
     if isinstance(source, FileRows) and source.path.is_file() and not _is_pipe(source.path):
         said["read_as"] = {
             "format": source.format,

@@ -17,7 +17,20 @@ from ...registry.tools import Tool
 from ..events import BatchOpened, GroupSettled, Outcome
 from .program import Program, compile_plan
 
-__all__ = ["Common", "Mended", "Shared", "common_of", "of_shared", "paced_tools", "patches_of", "shared_id"]
+__all__ = [
+    "SHARED",
+    "Common",
+    "Mended",
+    "Shared",
+    "common_of",
+    "of_shared",
+    "paced_tools",
+    "patches_of",
+    "shared_id",
+]
+
+SHARED = "shared"
+"""What stands in the id of the run of what all rows share, in the place of an ordinal."""
 
 
 class Shared(NamedTuple):
@@ -102,7 +115,7 @@ def patches_of(settled: Iterable[GroupSettled]) -> dict[str, Mended]:
 
 def shared_id(batch: str) -> str:
     """The run of the steps that all rows share."""
-    return f"{batch}.shared"
+    return f"{batch}.{SHARED}"
 
 
 def of_shared(common: Common, opened: BatchOpened) -> Common:
