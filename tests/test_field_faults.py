@@ -518,7 +518,7 @@ def test_a_time_out_of_what_acts_is_no_plain_failure(backend: str) -> None:
 
     def with_effect(effect: Effect) -> Run:
         CALLED.clear()
-        engine = Engine([tool(hang, effect=effect, timeout=5)], policies=Policies(approve="never"))
+        engine = Engine([tool(effect=effect, timeout=5)(hang)], policies=Policies(approve="never"))
         return run_virtual(backend, lambda: engine.run(plan_of({"id": "a", "tool": "hang"})))
 
     run = with_effect(Effect.ACTS)
