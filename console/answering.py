@@ -147,7 +147,8 @@ class _Said(NamedTuple):
         value = _json(self.value) if self.value is not None else None
         if self.changes is not None:
             pause = pause_of(journal, run)
-            found = [asked for asked in pause.open if asked.id == self.id] if pause is not None else []
+            open_ = pause.open if pause is not None else ()
+            found = [asked for asked in open_ if asked.id == self.id and "edit" in asked.options]
             value = {"args": read_changes(self.changes, found[0], None)} if found else None
         return Answer(self.choice, by, value, self.reason)
 

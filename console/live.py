@@ -25,7 +25,7 @@ from ..executor import events as e
 from ..executor.events import Event, Outcome
 from ..executor.hands.telling import Said
 from ..executor.mind.state import REACT
-from ..planner.plan import Plan, Step
+from ..planner.plan import Patch, Plan, Step
 from ..policies.effect import Effect
 from ..policies.errors import ForeplanError
 from ..policies.expressions import compile_template
@@ -204,6 +204,8 @@ class Progress:
 
     def _patched(self, event: e.PatchAccepted) -> None:
         self.replans += 1
+        if event.patch is None:  # of a row; nobody watches those one by one
+            return
         for id_ in (*event.patch.drop, *(step.replaces for step in event.patch.add if step.replaces)):
             self.tallies.pop(id_, None)
         self._add(event.patch.add)
@@ -587,8 +589,8 @@ def _announcement(event: Event, progress: Progress) -> str:
             return "the plan does not get on: a model goes on by itself"
         case e.RunResumed():
             return f"run {progress.run} goes on"
-        case e.PatchAccepted():
-            return f"planned anew: {', '.join(_said(step) for step in event.patch.add) or 'steps dropped'}"
+        case e.PatchAccepted(patch=Patch() as patch):
+            return f"planned anew: {', '.join(_said(step) for step in patch.add) or 'steps dropped'}"
         case e.PatchRefused():
             return f"a patch was refused by {event.by}"
         case e.DecisionAsked() if len(progress.asked) == 1:  # the first of many, once

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ..executor.batches.batch import Batch, is_batch, read_batch
+from ..executor.batches.batch import Batch, batch_of_row, is_batch, read_batch
 from ..executor.changes import contracts_of
 from ..executor.children import parent_of
 from ..executor.engine import Engine
@@ -18,6 +18,7 @@ from ..executor.events import BatchOpened, Event, encode
 from ..executor.journal.sqlite_journal import SqliteJournal
 from ..executor.recorded import read_run
 from ..executor.replays.forking import forked_of
+from ..executor.run import Run
 from ..planner.bounds import limits_of
 from ..planner.reviewing import diff as differences
 from ..policies.errors import BadInput
@@ -65,6 +66,7 @@ def show(
             return _show_batch(screen, kept, run_id, at)
         listed = list(kept.events(run_id))[:at]
         found, position = None if events else read_run(kept, run_id, at=at), kept.position(run_id)
+        whole = batch_of_row(kept, run_id)
     if found is None:
         start, listed = listed[0].at if listed else 0.0, listed[after:]
         listing = {"run": run_id, "events": [encode(event) for event in listed]}
@@ -74,10 +76,21 @@ def show(
         screen.document({**found.to_json(), "position": position})
         screen.show(telling.account(found, took=_took(listed), full=full), important=True)
         model = "MODULE:NAME" if found.messages else None
-        if at is None:
+        if at is None and whole != run_id:
+            _advise_of_row(screen, journal, found, whole)
+        elif at is None:
             advise(screen, Setting("MODULE:NAME", minds=Minds(model=model), kept=Kept(journal)), found)
     screen.say(f"position {position}")
     return Code.DONE
+
+
+def _advise_of_row(screen: Screen, journal: str | None, row: Run, batch_id: str) -> None:
+    """A row is answered by its id, and goes on with its batch."""
+    if row.waiting:
+        screen.note(Text())
+        words = ["decide", row.id, row.waiting[0].id, "CHOICE", "--journal", journal or ""]
+        screen.say(f"Answer:  foreplan {shlex.join(plain(word) for word in words)}")
+        screen.say(f"Go on:   {Setting('MODULE:NAME', kept=Kept(journal)).command('resume', batch_id)}")
 
 
 def _show_batch(screen: Screen, kept: SqliteJournal, batch_id: str, at: int | None) -> Code:

@@ -150,24 +150,26 @@ def _errors(review: Review) -> Iterator[RenderableType]:
 
 
 def _irreversible(review: Review, limit: int | None) -> Iterator[RenderableType]:
-    listed = [(step, groups) for step, groups in _nested(review.steps) if step.id in review.irreversible]
+    acting, usual = frozenset(review.irreversible), _usual(review)
+    listed = [(step, groups) for step, groups in _nested(review.steps) if step.id in acting]
     heads = padded(
         [[line(s.id, "bold", NAME), line(s.tool or "", limit=NAME), Text(_calls(s))] for s, _ in listed]
     )
     for (step, groups), head in zip(listed, heads, strict=True):
         yield head
         around = [Text(_inside(group), "dim") for group in groups]
-        yield indented(stacked(*_arguments(step, limit), *around, *_facts(step, _usual(review))))
+        yield indented(stacked(*_arguments(step, limit), *around, *_facts(step, usual)))
 
 
 def _steps(review: Review, limit: int | None) -> Iterator[RenderableType]:
     """Every step in the order of the waves, under its group; what is told above in full is not told again."""
+    acting, usual = frozenset(review.irreversible), _usual(review)
     listed = list(_nested(review.steps))
     heads = padded(_head(step, len(groups)) for step, groups in listed)
     for (step, groups), head in zip(listed, heads, strict=True):
         yield head
-        if step.id not in review.irreversible:
-            told = stacked(*_arguments(step, limit), *_facts(step, _usual(review)))
+        if step.id not in acting:
+            told = stacked(*_arguments(step, limit), *_facts(step, usual))
             yield indented(told, 4 + 3 * len(groups))
 
 
@@ -324,6 +326,8 @@ def _totals(review: Review, limit: int | None) -> RenderableType:
 
 
 def _sums(review: Review, limit: int | None) -> Iterator[tuple[str, str]]:
+    if review.shared:
+        yield "once", f"for all rows together: {', '.join(plain(id_, NAME) for id_ in review.shared)}"
     if review.effects:
         yield "calls", "; ".join(f"{name} {plain(n.text, 200)}" for name, n in review.effects.items())
     if review.permissions:

@@ -6,7 +6,7 @@ from functools import partial
 
 from rich.text import Text
 
-from ..executor.batches.batch import is_batch, read_batch
+from ..executor.batches.batch import batch_of_row, is_batch, read_batch
 from ..executor.engine import Engine
 from ..executor.journal.journal import MemoryJournal
 from ..executor.recorded import read_run
@@ -22,7 +22,7 @@ from .asking import login_name
 from .batches import command as commands
 from .batches.command import Going
 from .driving import code_of, desk, driven
-from .given import read_answers, read_duration, read_given_plan
+from .given import read_duration, read_given_plan
 from .journals import Opened, run_in, stored
 from .lines import line, plain
 from .live import View
@@ -142,7 +142,7 @@ def resume(
         raise BadInput(
             "say which run goes on: its id, or `last`; or --watch, which takes up all that can go on"
         )
-    going = Going(moved=moved, words=tuple(decide), by=by, reason=reason)
+    going = Going.read(decide, by, reason, moved=moved)
     return go_on(screen, setting, run_id, going, full=full, accept_changes=accept_changes)
 
 
@@ -158,9 +158,13 @@ def go_on(
             if accept_changes:
                 raise BadInput("a batch goes on as it was approved, so --accept-changes is for runs only")
             return commands.go_on(screen, setting, journal, run_id, going)
+        if (whole := batch_of_row(journal, run_id)) != run_id:
+            going_on = setting.command("resume", whole)
+            raise BadInput(
+                f"{plain(run_id)} is a row of batch {plain(whole)}, and goes on with it: {going_on}"
+            )
         if going.moved is not None:
             raise BadInput(f"{plain(run_id)} is a run, and no batch: it has no rows that could have moved")
-        answers = read_answers(going.words, by or login_name(), going.reason) if going.words else {}
         with View(screen) as view:
             for event in journal.events(run_id):
                 view.progress.take(event)
@@ -168,7 +172,7 @@ def go_on(
             asks = desk(screen, view, by, loaded["registry"])
             engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=asks)
             who = (by or login_name()) if accept_changes else ""
-            take_up = partial(engine.resume, run_id, decisions=answers, accept_changes=who)
+            take_up = partial(engine.resume, run_id, decisions=going.answers, accept_changes=who)
             return driven(screen, setting, view, take_up, full=full)
 
 
@@ -178,7 +182,7 @@ def fork(
     *,
     from_step: o.FromStep,
     tools: o.Tools,
-    journal: o.Journal = None,
+    kept: Kept,
     path: o.OtherPlan = None,
     approval_file: o.ApprovalFile = None,
     ask: o.Ask = False,
@@ -194,12 +198,12 @@ def fork(
 
     What was settled before is taken over and not called again; what acted is asked about before it is done once more.
     """
-    setting = Setting(tools, rules, minds, Kept(journal), authorize)
+    setting = Setting(tools, rules, minds, kept, authorize)
     consent = Consent(approval_file, ask, yes, by, scope).held()
-    approval = consent.given(journal)
+    approval = consent.given(kept.journal)
     loaded = setting.loaded()
     engine = Engine(**loaded)
-    with stored(journal) as found:
+    with stored(kept.journal, key=kept.journal_key) as found:
         assert found is not None
         run_id = run_in(found, run_id)
         origin = read_run(found, run_id)

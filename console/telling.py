@@ -19,7 +19,7 @@ from ..executor.replays.comparing import Comparison
 from ..executor.replays.forking import forked_of
 from ..executor.run import Run, StepResult
 from ..planner.models.messages import AIMessage, Message, SystemMessage, ToolMessage
-from ..planner.plan import Step
+from ..planner.plan import Patch, Step
 from ..planner.reviewing import spell
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.policies import Budget
@@ -422,6 +422,8 @@ def _source(template: Any) -> Text:
 def _patch(said: Mapping[str, Any], limit: int | None) -> Iterator[RenderableType]:
     patch = said.get("patch") or {}
     yield Text("the planner wants to change the plan beyond what was approved")
+    if said.get("rows"):  # of a batch
+        yield Text(clipped(_reason(said), limit), "bold" if said.get("irreversible") else "")
     for step in patch.get("add", []):
         yield from _added(step, limit)
     for id_ in patch.get("drop", []):
@@ -582,8 +584,10 @@ def _told_of_plans(event: Event) -> str:
             return f"a patch: {len(patch.add)} steps added, {len(patch.drop)} dropped{notes}"
         case e.ModelAnswered():
             return event.cannot_plan or (event.failure.message if event.failure else "no readable patch")
-        case e.PatchAccepted():
-            return f"{', '.join(step.id for step in event.patch.add)}  {event.digest.removeprefix('sha256:')[:12]}"
+        case e.PatchAccepted(patch=None):
+            return f"that of its group  {event.digest.removeprefix('sha256:')[:12]}"
+        case e.PatchAccepted(patch=Patch() as patch):
+            return f"{', '.join(step.id for step in patch.add)}  {event.digest.removeprefix('sha256:')[:12]}"
         case e.PatchRefused():
             return f"by {event.by}: {event.findings[0].get('message', '') if event.findings else ''}"
         case e.RunPaused():
@@ -594,6 +598,36 @@ def _told_of_plans(event: Event) -> str:
             return f"for {event.principal.id}{changes}"
         case e.RunClosed():
             return f"{event.state}{f' ({event.reason})' if event.reason else ''}: {event.message}"
+        case _:
+            return _told_of_rows(event)
+
+
+def _told_of_rows(event: Event) -> str:
+    match event:
+        case e.BatchOpened():
+            name = (event.source or {}).get("name", "")
+            return f"batch {event.run} for {event.principal.id}, {name}"
+        case e.RowOpened():
+            return f"row {event.ordinal} of batch {event.batch}"
+        case e.RowsTaken():
+            return f"{count(event.rows, 'row')}, {event.digest.removeprefix('sha256:')[:12]}"
+        case e.RowSettled():
+            why = ": ".join(part for part in (event.kind, event.code) if part)
+            return f"row {event.ordinal}  {event.status}{f' ({why})' if why else ''}"
+        case e.RowParked():
+            return f"row {event.ordinal}  waits" + (
+                f" for {', '.join(event.questions)}" if event.questions else ""
+            )
+        case e.GroupFormed():
+            return f"{event.group}: the planner is asked about {count(event.rows, 'row')} that failed alike"
+        case e.GroupSettled():
+            return f"{event.group}: {'they go on with a patch' if event.patch is not None else event.message}"
+        case e.RowsReopened():
+            return f"{event.by} tries the rows again that are not done"
+        case e.ToolHeld():
+            return f"{event.tool} is down: rows wait for it"
+        case e.ToolFreed():
+            return f"{event.tool} is back"
         case _:
             return ""
 

@@ -10,11 +10,13 @@ import json
 import time
 from typing import Any
 
+from ..executor.batches.batch import Batch
 from ..executor.engine import Engine
 from ..executor.resuming import Progress
 from ..executor.run import Run
 from ..policies.errors import BadInput
 from ..policies.text import count
+from .batches.ends import batch_code, batch_fate
 from .driving import code_of
 from .journals import stored
 from .lines import plain
@@ -93,18 +95,23 @@ class _Teller:
                 f"stopped; {count(len(left), 'run has', 'runs have')} paused" if left else "stopped"
             )
 
-    def _ended(self, run: Run) -> None:
-        self._worse(code_of(run))
+    def _ended(self, ended: Run | Batch) -> None:
+        if isinstance(ended, Batch):
+            code, how, waiting = batch_code(ended), batch_fate(ended), ended.waiting_for
+            stands = {"state": ended.status, "batch": True, "rows": ended.total, "counts": dict(ended.counts)}
+        else:
+            code, how, waiting = code_of(ended), fate(ended), ended.waiting
+            stands = {"state": ended.state, "output": ended.output}
+        self._worse(code)
         document = {
             "what": "ended",
-            "state": run.state,
-            "reason": run.reason,
-            "message": run.message,
-            "output": run.output,
-            "waiting": [asked.id for asked in run.waiting],
+            **stands,
+            "reason": ended.reason,
+            "message": ended.message,
+            "waiting": [asked.id for asked in waiting],
         }
-        told = fate(run) if run.ok else f"{fate(run)}: {run.message}"
-        self._line(run.id, told, document, important=not run.ok)
+        told = how if ended.ok else f"{how}: {ended.message}"
+        self._line(ended.id, told, document, important=not ended.ok)
 
     def _worse(self, code: Code) -> None:
         """Failed before waiting before done."""

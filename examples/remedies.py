@@ -59,7 +59,7 @@ def tell(title: str, run: Run, journal: MemoryJournal) -> None:
                 print(f"  {said}: {failure.kind} {failure.code}: {failure.message}")
             case DecisionMade():
                 print(f"  {event.by} says: {event.choice}")
-            case PatchAccepted():
+            case PatchAccepted() if event.patch is not None:
                 print(f"  planned anew: {', '.join(f'{s.tool} for {s.replaces}' for s in event.patch.add)}")
     print(f"  => {run.state}: {run.output}")
 

@@ -12,6 +12,8 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
+from anyio.lowlevel import checkpoint
+
 from ..planner.approvals import Approval, tools_of
 from ..planner.plan import Plan
 from ..planner.reviewing import Review
@@ -24,9 +26,10 @@ from ..registry.registry import Registry
 from . import events as e
 from .batches.batch import Batch, batch_of, read_batch
 from .batches.examining import MARK, Examined, changed, examine
+from .batches.mending import mend_groups
 from .batches.reopening import SourceAgain, describe, source_again
-from .batches.rows import Row, RowResult
-from .batches.running import BatchRuntime, Regroup, answer_of_batch
+from .batches.rows import AsideRow, Row, RowResult
+from .batches.running import BatchRuntime, answer_of_batch
 from .batches.sources import Rows
 from .batches.writing import Outputs, Written
 from .blocking import block, first_error
@@ -45,11 +48,12 @@ from .runtime import Answer, Runtime, decision_made
 
 __all__ = ["Batching"]
 
+_AT_ONCE = 100
+"""Rows that are looked through between two moments at which other tasks may run."""
+
 
 class Batching(Driving):
-    """What `Engine` does with batches. `regroup` mends rows that failed alike, where rows may not ask the planner each."""
-
-    regroup: Regroup | None = None
+    """What `Engine` does with batches."""
 
     async def run_batch(
         self,
@@ -83,12 +87,15 @@ class Batching(Driving):
         rules = BatchRules() if rules is None else rules
         expect(BatchRules, rules, "the rules of the batch", "BatchRules(at_once=...) makes some")
         outputs = Outputs.of(results, failures, overwrite)
+        outputs.leave_alone(getattr(self.journal, "path", None))
         examined = await self._examined(plan, rows, columns, constants)
         if strict:
             examined.refuse_set_aside()
         self._approved(plan, {}, approval, rows=examined.runnable, source=examined.digest)
         await self._learn()
         self._expect_no_secret(plan, dict(constants or {}))
+        await self._expect_no_secret_in(examined)
+        self._expect_own_id(batch_id, batch=True)
         batch_id = batch_id or self._fresh_id()
         written = Written(outputs, batch_id, plan, examined)
         with written.unless_begun():
@@ -117,6 +124,16 @@ class Batching(Driving):
         if rows.fitting.document != plan.inputs:
             raise BadInput("the rows were examined for a plan with other inputs; examine them for this one")
         return rows
+
+    async def _expect_no_secret_in(self, examined: Examined) -> None:
+        """Raises `BadInput` where a row holds a secret: it would be written down. Without secrets no row is read for it."""
+        if not self._safe.scrubber:
+            return
+        for number, row in enumerate(examined.again(), 1):
+            held = [repr(row.row.given), row.row.raw] if isinstance(row, AsideRow) else row.inputs
+            self._safe.expect_none(f"row {number:,} of {examined.source.name}", held)
+            if number % _AT_ONCE == 0:
+                await checkpoint()
 
     async def examine(
         self,
@@ -199,6 +216,8 @@ class Batching(Driving):
             if state.closed is not None:
                 raise is_closed(batch_id, state.closed, what="batch")
             examined = await self._examined_again(state, rows, columns, constants)
+            if examined is not None and state.rows is None:
+                await self._expect_no_secret_in(examined)
             answers = _answers(state, decisions or {})
             batch = self._taken_up_batch(state, log, self._written_again(state, examined))
             batch.write(e.RunResumed(*batch.stamp(), self.principal))
@@ -288,7 +307,7 @@ class Batching(Driving):
             state = self._batch_state(batch_id)
             if state.closed is None:
                 raise BadInput(
-                    f"batch {batch_id!r} is not closed: take it up with resume_batch({batch_id!r})"
+                    f"batch {batch_id!r} is not closed: take it up with resume_batch, or `foreplan resume`"
                 )
             if not (state.failed or state.left or state.parked or state.shared in ("failed", "stopped")):
                 raise BadInput(
@@ -304,6 +323,7 @@ class Batching(Driving):
     def show_batch(self, batch_id: str) -> Batch:
         """A batch as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
         expect(str, batch_id, "the id of a batch")
+        batch_opened(self.journal, batch_id)
         return read_batch(self.journal, batch_id)
 
     def run_batch_blocking(self, plan: Plan, rows: Rows, **options: Any) -> Batch:
@@ -407,6 +427,8 @@ class Batching(Driving):
         said = changed(bytes(before), bytes(examined.marks))
         if not said and state.rows is not None and state.digest != examined.digest:
             said = "rows that were set aside differ"
+        if not said and state.rows is None:
+            said = _differing(opened.source or {}, examined)
         if said:
             raise BadInput(f"the rows are not those that batch {state.run!r} was opened with: {said}")
         return examined
@@ -444,11 +466,16 @@ class Batching(Driving):
         self, state: BatchState, log: BatchLog, written: Written | None = None
     ) -> BatchRuntime:
         host = self._host._replace(child=self._perform_child, early=None, chunk=None)
-        batch = BatchRuntime(
-            state, log, self.journal, host, take_up=self._take_up_row, live=self._live, written=written
+        return BatchRuntime(
+            state,
+            log,
+            self.journal,
+            host,
+            take_up=self._take_up_row,
+            mend_groups=partial(mend_groups, host=host),
+            live=self._live,
+            written=written,
         )
-        batch.regroup = self.regroup
-        return batch
 
     def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:
         return self._taken_up(runtime, {})
@@ -488,6 +515,15 @@ def _cost(review: Review) -> float | None:
             return None
         found += step.cost * (step.calls.most or 0)
     return found
+
+
+def _differing(source: Mapping[str, Any], examined: Examined) -> str:
+    """How rows differ from those that a batch was opened with, beyond what its journal holds; "" where they do not."""
+    if source.get("digest", examined.digest) == examined.digest:
+        return ""
+    if source["rows"] != examined.total:
+        return f"there were {source['rows']:,}, and there are {examined.total:,}"
+    return "rows that are not in the journal yet differ"
 
 
 def _opened(state: BatchState) -> e.BatchOpened:

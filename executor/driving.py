@@ -46,6 +46,7 @@ from .journal.journal import BatchLog, Journal, Log
 from .mind.admission import interrupted
 from .mind.budget import Used
 from .mind.mind import go_by, outstanding, replay
+from .mind.rows import SHARED
 from .mind.state import Call, Perform, State
 from .planning import Planning, model_calls_of
 from .recorded import is_closed, recorded, without_contract
@@ -95,6 +96,25 @@ class Driving(Planning):
             self._safe.expect_none("the plan", plan.to_json())
             self._safe.expect_none("the inputs", inputs)
             self._safe.expect_none("the principal", self.principal.model_dump(mode="json"))
+
+    def _expect_own_id(self, run_id: str | None, *, batch: bool = False) -> None:
+        """Raises `BadInput` for an id of the kind that a batch gives its rows; or where a batch could give its rows none."""
+        if run_id is None:
+            return
+        whole, _, part = run_id.rpartition(".")
+        if whole and (part.isdecimal() or part == SHARED) and self._is_batch(whole):
+            raise BadInput(f"{run_id!r} would be a row of batch {whole!r}; give the new run another id")
+        taken = (line.run for line in self.journal.runs() if batch and line.run.startswith(f"{run_id}."))
+        if (other := next(taken, "")) != "":
+            raise BadInput(
+                f"a batch {run_id!r} could have no row {other!r}, since a run is called so; give the batch another id"
+            )
+
+    def _is_batch(self, run: str) -> bool:
+        try:
+            return any(True for _ in self.journal.some(run, (e.BatchOpened,)))
+        except UnknownRun:
+            return False
 
     def _approved(
         self,

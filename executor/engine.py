@@ -54,6 +54,7 @@ from ..registry.tools import Tool
 from ..registry.values import to_plain
 from ..registry.vaults import EnvironmentSecrets, Vault
 from . import events as e
+from .batches.batch import Batch, is_batch
 from .batches.running import BatchRuntime
 from .batching import Batching
 from .blocking import block, first_error
@@ -341,6 +342,7 @@ class Engine(Batching):
         await self._learn()
         self._expect_no_secret(plan, settled)
         shown = await self._shown_for(plan)
+        self._expect_own_id(run_id)
         log = self.journal.create(run_id or self._fresh_id(), approval=approval.id if approval else "")
         with held(log):
             known = self._known(shown, tools_of(plan)) if asks_models(self._host.planner) else self.registry
@@ -396,6 +398,7 @@ class Engine(Batching):
                 "this engine has no model that answers; give one: Engine(tools, react=React(model))"
             )
         check_run_id(run_id)
+        self._expect_own_id(run_id)
         await self._learn()
         said = spoken(messages)
         if not any(message.content.strip() for message in said if isinstance(message, HumanMessage)):
@@ -488,7 +491,7 @@ class Engine(Batching):
         at_once: int = 16,
         tell: Tell = lambda progress: None,
     ) -> None:
-        """Take up every run of the journal that can go on, as soon as it can, until this is cancelled: then all pause.
+        """Take up every run, and batch, of the journal that can go on, as soon as it can, until this is cancelled: then all pause.
 
         Those are runs whose questions are all answered (`partly`: or some), and those whose process was killed; with
         `paused` also those that somebody interrupted. `once`: return when nothing more can go on. The journal is looked at
@@ -501,10 +504,13 @@ class Engine(Batching):
                 f"`every` is a number of seconds and `at_once` a number of runs, not {every!r} and {at_once!r}"
             )
 
-        def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run]:
+        def drive(run_id: str, see: Callable[[Event], None]) -> Awaitable[Run | Batch]:
             other = self.told(watch=see)
             other._host = other._host._replace(leaving=ASIDE)
-            return other.resume(run_id)
+            if not is_batch(self.journal, run_id):
+                return other.resume(run_id)
+            again = other.source_of(run_id)
+            return other.resume_batch(run_id, **(again._asdict() if again is not None else {}))
 
         pick = Pick(partly, paused)
         with first_error():

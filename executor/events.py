@@ -16,7 +16,7 @@ events; its own are
 
     BatchOpened RowsTaken                                      the plan and rules of all rows; all of them are there
     RowSettled RowParked RowsReopened                          a row ended, waits, is to be tried again
-    GroupSettled                                               what becomes of rows that failed alike
+    GroupFormed GroupSettled                                   rows that failed alike: a patch is asked for, what comes of it
     ToolHeld ToolFreed                                         a broken tool holds rows back, and is back
 
 and those of a row that no other run has: RowOpened, in the place of RunOpened and PlanAccepted, and RowReopened.
@@ -46,6 +46,7 @@ __all__ = [
     "DecisionAsked",
     "DecisionMade",
     "Event",
+    "GroupFormed",
     "GroupSettled",
     "HookAnswered",
     "ModelAnswered",
@@ -216,7 +217,7 @@ class TimerFired(NamedTuple):
 class DecisionAsked(NamedTuple):
     """A person is asked. `about`: an `unknown` outcome, a `call` that needs approval, a `patch` beyond the scope, or
     what a step of the plan wants to know (`ask`; `question` holds its arguments and the `schema` of the answer). Of a
-    batch: whether it goes on after its first rows (`canary`)."""
+    batch: whether it goes on after its first rows (`canary`), and whether rows that failed alike go on with a `patch`."""
 
     seq: int
     at: float
@@ -276,13 +277,15 @@ class ModelAnswered(NamedTuple):
 
 
 class PatchAccepted(NamedTuple):
-    """The plan goes on with this patch; `digest` is the patched plan's."""
+    """The plan goes on with this patch; `digest` is the patched plan's. A row that waited with others names its `group`
+    in place of the patch: its batch holds it once for all of them."""
 
     seq: int
     at: float
     dice: float
-    patch: Patch
+    patch: Patch | None
     digest: str
+    group: str = ""
 
 
 class PatchRefused(NamedTuple):
@@ -437,6 +440,19 @@ class RowParked(NamedTuple):
     alike: dict[str, Any] | None = None
 
 
+class GroupFormed(NamedTuple):
+    """Nothing else can go on, so the planner is asked about the rows that failed alike, so many of them so far.
+
+    What follows about a patch (answers of planner, hooks and check) is about this group, until the next one is formed.
+    """
+
+    seq: int
+    at: float
+    dice: float
+    group: str
+    rows: int
+
+
 class GroupSettled(NamedTuple):
     """What becomes of the rows that wait with this group: they go on with a patch, or fail for want of one (`message`)."""
 
@@ -499,6 +515,7 @@ Event: TypeAlias = (
     | RowsTaken
     | RowSettled
     | RowParked
+    | GroupFormed
     | GroupSettled
     | RowsReopened
     | ToolHeld
@@ -530,6 +547,7 @@ EVENTS: dict[str, type[Event]] = {
         RowsTaken,
         RowSettled,
         RowParked,
+        GroupFormed,
         GroupSettled,
         RowsReopened,
         ToolHeld,

@@ -92,12 +92,15 @@ class Pause(NamedTuple):
     answered: int
     expires_at: float | None = None
     parent: str = ""
+    rows: tuple[str, ...] = ()
+    """Of a batch: the rows that waited for people, some of which may have gone on."""
 
 
 def pause_of(journal: Journal, run: str) -> Pause | None:
     """How a run stands; None for one that is closed. Raises `UnknownRun`, `JournalError`."""
     asked: dict[str, DecisionAsked] = {}
     reason, waiting, answered, expires_at, parent, closed = "", None, 0, None, "", False
+    rows: dict[str, None] = {}
     for event in journal.some(run, KINDS):
         match event:
             case RunOpened() | BatchOpened():
@@ -112,6 +115,7 @@ def pause_of(journal: Journal, run: str) -> Pause | None:
                 reason, waiting, answered = event.reason, event.waiting, 0
             case RowParked():
                 answered += reason != ""  # the answer to a row
+                rows |= {event.run: None} if event.questions else {}
             case RunResumed() | RowsReopened():
                 reason, waiting, answered, closed = "", None, 0, False
             case RunClosed():
@@ -121,13 +125,14 @@ def pause_of(journal: Journal, run: str) -> Pause | None:
     if closed:
         return None
     open_ = asked if waiting is None else [id_ for id_ in waiting if id_ in asked]
-    return Pause(reason, tuple(asked[id_] for id_ in open_), answered if reason else 0, expires_at, parent)
+    questions = tuple(asked[id_] for id_ in open_)
+    return Pause(reason, questions, answered if reason else 0, expires_at, parent, tuple(rows))
 
 
 def questions_in(journal: Journal) -> Iterator[Question]:
     """What the runs of a journal wait for, the oldest run first; one run is held at a time.
 
-    What a sub-plan asks is a question of the run that calls it. The list does not follow the chain of each run; an answer
+    What a sub-plan asks is a question of the run that calls it; what a row of a batch asks, one of the row. The list does not follow the chain of each run; an answer
     does. Raises `JournalError`.
     """
     for line in reversed(journal.runs(unfinished=True)):
@@ -135,3 +140,7 @@ def questions_in(journal: Journal) -> Iterator[Question]:
         if pause is not None and not pause.parent:
             for asked in pause.open:
                 yield Question(line.run, line.goal, asked, pause.expires_at)
+            for row in pause.rows:
+                waits = pause_of(journal, row)
+                for asked in waits.open if waits is not None else ():
+                    yield Question(row, line.goal, asked, pause.expires_at)

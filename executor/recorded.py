@@ -18,7 +18,7 @@ from .events import Event
 from .journal.journal import Journal
 from .mind.batch import shared_results
 from .mind.mind import all_stays, replay
-from .mind.rows import Common, common_of, of_shared, shared_id
+from .mind.rows import Common, common_of, of_shared, patches_of, shared_id
 from .mind.state import State
 from .run import Run, run_of
 
@@ -49,7 +49,9 @@ def recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
             raise BadInput(f"run {run_id!r} has the events 1 to {len(events)}, and none {at!r}")
         events = events[:at]
     if events and isinstance(events[0], e.BatchOpened):
-        raise BadInput(f"{run_id!r} is a batch, and no run: engine.show_batch({run_id!r}) tells of it")
+        raise BadInput(
+            f"{run_id!r} is a batch, and no run: show_batch tells of it, and its rows are runs, as {run_id + '.1'!r}"
+        )
     if events and isinstance(events[0], e.RowOpened):
         common = common_recorded(journal, events[0].batch, shared=events[0].ordinal == 0)
         return replay(State(common.registry, common), events)
@@ -76,7 +78,8 @@ def common_recorded(journal: Journal, batch: str, *, shared: bool = False) -> Co
     """What the rows of a batch have in common, by the contracts that were recorded; or (`shared`) the run of what they share."""
     opened = batch_opened(journal, batch)
     tools = [Tool.from_contract(contract) for contract in opened.contracts.values()]
-    common = common_of(opened, Registry(*tools))
+    settled = (event for event in journal.some(batch, (e.GroupSettled,)) if isinstance(event, e.GroupSettled))
+    common = common_of(opened, Registry(*tools))._replace(patches=patches_of(settled))
     if not opened.shared:
         return common
     own = of_shared(common, opened)
@@ -93,7 +96,7 @@ def without_contract(events: list[Event]) -> list[str]:
     for event in events:
         if isinstance(event, e.PlanAccepted):
             called += tools_of(event.plan)
-        elif isinstance(event, e.PatchAccepted):
+        elif isinstance(event, e.PatchAccepted) and event.patch is not None:
             called += calls_of(event.patch.every_step)
     return [name for name in dict.fromkeys(called) if name not in held]
 

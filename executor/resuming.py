@@ -18,6 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..policies.errors import ForeplanError, JournalError
+from .batches.batch import Batch
 from .events import INTERRUPTED, PEOPLE, Event, RunResumed
 from .journal.journal import Journal
 from .questions import Pause, pause_of
@@ -31,11 +32,11 @@ _LOG = logging.getLogger("foreplan")
 
 
 class Progress(NamedTuple):
-    """What became of one run. `ended` comes with its `Run`, closed or waiting once more; `refused` with a sentence."""
+    """What became of one run, or batch. `ended` comes with it, closed or waiting once more; `refused` with a sentence."""
 
     what: Literal["taken_up", "ended", "refused"]
     run: str
-    ended: Run | None = None
+    ended: Run | Batch | None = None
     why: str = ""
 
 
@@ -58,7 +59,7 @@ class Pick(NamedTuple):
 
 
 Tell: TypeAlias = Callable[[Progress], None]
-Drive: TypeAlias = Callable[[str, Callable[[Event], None]], Awaitable[Run]]
+Drive: TypeAlias = Callable[[str, Callable[[Event], None]], Awaitable[Run | Batch]]
 """Resumes a run, and shows its events meanwhile."""
 
 

@@ -17,19 +17,15 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from ..planner.findings import PlanUnreadable
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
 from ..planner.models.window import Window
-from ..planner.plan import Patch
 from ..planner.planners import Planner
-from ..planner.requests import Proposal, ReplanRequest
 from ..planner.subplans import tools_inside
 from ..policies.effect import Effect
-from ..policies.errors import BadInput, CannotPlan, JournalError
+from ..policies.errors import BadInput, JournalError
 from ..policies.failures import Failure, Happened, Kind
 from ..policies.permissions import Principal
-from ..policies.retry import wait_before
 from ..policies.secrets import Secret
 from ..policies.text import shorten
 from ..registry.schema import Schema, compile_schema
@@ -44,13 +40,14 @@ from .hands.hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
 from .hands.hearing import hear
 from .hands.hooks import Verdict, said_by, subject_of
 from .hands.limits import Limiter
+from .hands.proposals import answer_of_planner, let_through
 from .hands.safe import Safe
 from .hands.telling import Listen, Said
 from .hands.threads import Threads
 from .journal.journal import Log
 from .mind.admission import admit, interrupted, out_of_time
 from .mind.asking import differs, digest_of, read_edit, rejected_before
-from .mind.budget import plain_usage, seconds_left
+from .mind.budget import seconds_left
 from .mind.mind import advance
 from .mind.replanning import replan_request
 from .mind.state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
@@ -388,7 +385,7 @@ class Runtime:
         except JournalError:
             raise
         except BaseException as error:
-            await _let_through(error)
+            await let_through(error)
             return self._broken(call, error)
 
     async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
@@ -497,7 +494,7 @@ class Runtime:
         try:
             answer = await self._person(command.decision)
         except BaseException as error:
-            await _let_through(error)
+            await let_through(error)
             _LOG.exception("`decide` failed at %r, so the question stays open", command.decision.id)
         finally:
             self._asking -= 1
@@ -532,7 +529,7 @@ class Runtime:
         try:
             answer = await self._reconciled(command.decision)
         except BaseException as error:
-            await _let_through(error)
+            await let_through(error)
             _LOG.exception("`reconcile` failed at %r, so the question stays open", command.decision.id)
         finally:
             self._asking -= 1
@@ -581,7 +578,7 @@ class Runtime:
             if scope.cancelled_caught:
                 failure = Failure(Kind.TIMEOUT, "deadline", "the hook gave no answer in time")
         except BaseException as error:
-            await _let_through(error)
+            await let_through(error)
             failure = failure_of(error, self.state.policies)
         if command.settled is not None:
             said = said_by(command, None)
@@ -624,53 +621,16 @@ class Runtime:
                     model, dialogue, self.state.tools, window=self._host.window, listener=self._host.chunk
                 )
         except BaseException as error:
-            await _let_through(error)
+            await let_through(error)
             if not scope.cancelled_caught:
                 return {"failure": failure_of(error, self.state.policies)}
         message = f"the model gave no answer within {seconds:g} s"
         return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
 
     async def _replan(self, command: Replan) -> None:
-        answer = await self._planner_answer(replan_request(self.state, command))
+        planner, policies = self._host.planner, self.state.policies
+        answer = await answer_of_planner(planner, replan_request(self.state, command), policies, self._dice)
         self._answer(lambda: e.ModelAnswered(*self.stamp(), "replan", **answer))
-
-    async def _planner_answer(self, request: ReplanRequest) -> dict[str, Any]:
-        """What the planner said, as the fields of ModelAnswered; asked again, as `policies.retry` says, where it failed in
-        passing. One that took all its time is not: it has had it."""
-        attempt, retry = 1, self.state.policies.retry
-        while True:
-            answer = await self._planner_says(request)
-            failure = answer.get("failure")
-            if failure is None or failure.code == "deadline":
-                return answer
-            wait = wait_before(retry, attempt, failure=failure, effect=Effect.READS, dice=self._dice())
-            if wait is None:
-                return answer
-            attempt += 1
-            await anyio.sleep(wait)
-
-    async def _planner_says(self, request: ReplanRequest) -> dict[str, Any]:
-        """What the planner said when asked once."""
-        planner, seconds = self._host.planner, self.state.policies.planner_timeout
-        if planner is None:
-            return {"failure": Failure(Kind.BUSINESS, "no_planner", "this engine has no planner")}
-        said: object = None
-        try:
-            with anyio.move_on_after(seconds) as scope:
-                said = await planner.replan(request)
-            if scope.cancelled_caught:
-                message = f"the planner gave no answer within {seconds:g} s"
-                return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
-        except CannotPlan as error:
-            return {"cannot_plan": error.reason or "no reason was given", **_said_with(error)}
-        except PlanUnreadable as error:
-            findings = tuple(f.to_json() for f in error.findings)
-            return {"findings": findings, **_said_with(error)}
-        except BaseException as error:
-            await _let_through(error)
-            usage = plain_usage(getattr(error, "usage", None))
-            return {"failure": failure_of(error, self.state.policies), "usage": usage}
-        return _patch_fields(said)
 
     def _answer(self, event: Callable[[], Event]) -> None:
         """Write an answer of the world and obey what follows."""
@@ -687,14 +647,6 @@ class Runtime:
 def _unbegun(failure: Failure) -> Result:
     """An attempt that was refused before it began."""
     return Result(Outcome.FAILED, None, failure)
-
-
-async def _let_through(error: BaseException) -> None:
-    """Raise what must travel: Ctrl-C, and a cancellation from outside, also where a clean-up raised over it."""
-    if isinstance(error, KeyboardInterrupt):
-        raise error
-    if cancelled():
-        await anyio.lowlevel.checkpoint()
 
 
 def decision_made(id_: str, answer: Answer, stamp: tuple[int, float, float]) -> e.DecisionMade:
@@ -781,17 +733,3 @@ def _late_answer(result: Result) -> Answer | None:
     if result.outcome is Outcome.UNKNOWN:
         return None
     return Answer("fail", "the tool itself, late", reason=result.failure.message if result.failure else "")
-
-
-def _said_with(error: BaseException) -> dict[str, Any]:
-    """The text of an answer that is no patch, and what it cost."""
-    return {"text": getattr(error, "text", ""), "usage": plain_usage(getattr(error, "usage", None))}
-
-
-def _patch_fields(said: object) -> dict[str, Any]:
-    proposal = said if isinstance(said, Proposal) else Proposal(said)  # type: ignore[arg-type]
-    if isinstance(proposal.document, Patch):
-        said_so = {"text": proposal.text, "usage": plain_usage(proposal.usage), "notes": proposal.notes}
-        return {"patch": proposal.document, **said_so}
-    message = f"the planner's `replan` must give a Patch, not {type(said).__name__}"
-    return {"failure": Failure(Kind.BUSINESS, "no_patch", message)}

@@ -316,6 +316,11 @@ CODES: dict[str, CodeDoc] = {
     "bad_patch": CodeDoc(
         "error", "A patch drops, replaces or reuses what it may not.", "Name unsettled steps and fresh ids."
     ),
+    "row_literal": CodeDoc(
+        "error",
+        "A patch for many rows of a batch holds a value of one of them.",
+        "Take it from `inputs` or a result, by an expression.",
+    ),
     # answers of a model
     "bad_answer": CodeDoc(
         "error",

@@ -37,6 +37,7 @@ __all__ = [
     "StepFailure",
     "StepOutcome",
     "for_model",
+    "places_in",
     "plain_sentence",
     "reading",
 ]
@@ -130,6 +131,8 @@ class ReplanRequest:
     show_tool_text: bool = False
     preview_bytes: int = 2000
     """Bytes of JSON of one value that a model is shown; of a larger one it sees a preview."""
+    rows: int = 0
+    """Of a batch: how many rows failed alike. Then nothing in the request is a value of any of them."""
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -157,6 +160,7 @@ class ReplanRequest:
             "not_again": _once(self._call(call) for call in self.not_again),
             "remaining": dict(self.remaining),
             "notes": list(self.notes),
+            **({"rows": self.rows} if self.rows else {}),
         }
 
     def _shown(self, value: Json) -> Json:
@@ -181,22 +185,9 @@ class ReplanRequest:
         if "details" in told:
             told["details"] = self._shown(told["details"])
         if joined and not (self.show_tool_text or failed.failure.untrusted):
-            places = self._places(failed)
+            places = places_in(failed, self.plan, self.tools)
             told |= {"places": places} if places else {}
         return told
-
-    def _places(self, failed: StepFailure) -> list[dict[str, str]]:
-        """Where arguments break the tool's schema, as far as the pointers are words that the planner knows."""
-        problems = (failed.failure.details or {}).get("problems")
-        if not isinstance(problems, list):
-            return []
-        tool = self.tools.get(failed.tool)
-        known = words_of(self.plan) | (words_in(tool.input.document) if tool is not None else frozenset())
-        return [
-            {"pointer": p["pointer"], "rule": p["rule"]}
-            for p in problems[:_PATHS]
-            if _is_known(p["pointer"], known)
-        ]
 
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """A call not to be repeated: with its arguments where the plan says them, else by the steps that made it."""
@@ -207,6 +198,20 @@ class ReplanRequest:
         if self.show_tool_text:
             return {"tool": tool, "args": self._shown(args)}
         return {"tool": tool, "as_in_step": [step.id for step in steps]}
+
+
+def places_in(failed: StepFailure, plan: Plan, tools: Registry) -> list[dict[str, str]]:
+    """Where arguments break the tool's schema, as far as the pointers are words that the planner knows."""
+    problems = (failed.failure.details or {}).get("problems")
+    if failed.failure.untrusted or not isinstance(problems, list):
+        return []
+    tool = tools.get(failed.tool)
+    known = words_of(plan) | (words_in(tool.input.document) if tool is not None else frozenset())
+    return [
+        {"pointer": p["pointer"], "rule": p["rule"]}
+        for p in problems[:_PATHS]
+        if _is_known(p["pointer"], known)
+    ]
 
 
 class Proposal(NamedTuple):

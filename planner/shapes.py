@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from .plan import Plan
 
-__all__ = ["shape_of", "words_in", "words_of"]
+__all__ = ["common_shape", "shape_of", "words_in", "words_of"]
 
 Json: TypeAlias = Any
 
@@ -46,6 +46,19 @@ def shape_of(
     """
     root = schema or {}
     return _Shapes(root, frozenset(known)).of(value, [root], depth)
+
+
+def common_shape(
+    values: Iterable[Json],
+    schema: Mapping[str, Any] | None = None,
+    *,
+    known: Collection[str] = frozenset(),
+    depth: int = 4,
+) -> dict[str, Any]:
+    """One shape for several values, as `shape_of` gives it for one."""
+    root = schema or {}
+    look = _Shapes(root, frozenset(known))
+    return _joined(look.of(value, [root], depth) for value in values)
 
 
 def words_of(plan: Plan) -> frozenset[str]:

@@ -16,7 +16,8 @@ class BatchRules(Frozen):
     `stop_after` so many failures, or when at least `stop_rate` of the rows failed (0.1: one in ten) and `stop_seen` have
     ended; without either every row has its turn. `canary` rows run first, and a person is asked before the others. `undo`: a
     row that fails takes back what its steps say how to undo. `breaker`: a tool that fails again and again is left alone,
-    and rows wait for it instead of failing. `patience`: seconds that a row waits for a service that asks for rest. `budget`
+    and rows wait for it instead of failing. `groups`: rows that failed alike are one group, and of so many groups the planner is
+    asked, of the largest first. `patience`: seconds that a row waits for a service that asks for rest. `budget`
     holds for all rows together, besides the one of the policies, which holds for each.
     """
 
@@ -27,6 +28,7 @@ class BatchRules(Frozen):
     canary: int = Field(default=0, ge=0)
     undo: bool = False
     breaker: Breaker | None = Breaker(hold=True)
+    groups: int = Field(default=20, ge=0)
     patience: float = Field(default=3600.0, ge=0)
     budget: Budget = Budget()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import resource
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from foreplan import (
     Policies,
     Retry,
     SqliteJournal,
+    SqliteRows,
     ToolFailure,
     tool,
 )
@@ -255,6 +257,21 @@ def test_a_source_is_found_again_as_it_was_read() -> None:
         {"who": "ada"},
     )
     assert engine.source_of(engine.run_batch_blocking(PLAN, [{"n": 1}]).id) is None
+
+
+def test_a_query_is_found_again() -> None:
+    """With its words; one with parameters is not, for those are not in the journal."""
+    with sqlite3.connect("numbers.db") as numbers:
+        numbers.execute("CREATE TABLE numbers (n INTEGER)")
+        numbers.execute("INSERT INTO numbers VALUES (1), (2)")
+    numbers.close()
+    engine = World().engine()
+    batch = engine.run_batch_blocking(PLAN, SqliteRows("numbers.db", "SELECT n FROM numbers ORDER BY n"))
+    again = engine.source_of(batch.id)
+    assert again is not None
+    assert [row.given for row in again.rows.rows()] == [{"n": 1}, {"n": 2}]
+    asked = SqliteRows("numbers.db", "SELECT n FROM numbers WHERE n > ? ORDER BY n", [1])
+    assert engine.source_of(engine.run_batch_blocking(PLAN, asked).id) is None
 
 
 def test_rows_under_way_are_counted() -> None:

@@ -25,6 +25,7 @@ from foreplan import (
     Effect,
     Engine,
     Limits,
+    MappingSecrets,
     MemoryJournal,
     Plan,
     Policies,
@@ -567,6 +568,88 @@ def test_two_owners_of_one_batch_are_one_too_many(tmp_path: Path) -> None:
     anyio.run(main)
 
 
+def test_rows_that_were_approved_are_not_changed_while_they_are_taken_in(tmp_path: Path) -> None:
+    """Threat: a source changes before it is in the journal, and a resume would run other rows, or more, under its approval."""
+    source = tmp_path / "rows.csv"
+    source.write_text("n\n1\n2\n")
+    world = World(seconds=0)
+    engine = Engine(world.tools, policies=Policies())
+
+    async def main() -> None:
+        examined = await engine.examine(PLAN, str(source))
+        approval = engine.approve(PLAN, batch=RowLimit(rows=2, source=examined.digest), by="ada")
+        for changed in ("n\n7\n8\n", "n\n7\n8\n9\n"):
+            source.write_text(changed)
+            if changed.count("\n") == 3:
+                with pytest.raises(BadInput, match="changed while it was read"):
+                    await engine.run_batch(PLAN, examined, approval=approval, batch_id="b")
+            with pytest.raises(BadInput, match="not those that batch 'b' was opened with"):
+                await engine.resume_batch("b", rows=str(source))
+        assert not world.calls
+        source.write_text("n\n1\n2\n")
+        done = await engine.resume_batch("b", rows=str(source))
+        assert (done.status, sorted(n for name, n in world.calls if name == "pay")) == ("done", [1, 2])
+
+    anyio.run(main)
+
+
+def test_a_row_that_holds_a_secret_is_not_written_down(tmp_path: Path) -> None:
+    """As the inputs of a run: refused before anything is, whether the row could run or not."""
+
+    @tool(effect=Effect.ACTS, secret_refs={"key": "bank"})
+    async def pay(to: str, key: str = "") -> str:
+        """Pay."""
+        return "paid"
+
+    plan = Plan.model_validate(
+        {
+            "inputs": {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]},
+            "steps": [{"id": "paid", "tool": "pay", "args": {"to": {"$": "inputs.to"}}}],
+        }
+    )
+    path = tmp_path / "runs.sqlite3"
+    with SqliteJournal(path) as journal:
+        vault = MappingSecrets({"bank": "correct-horse"})
+        engine = Engine([pay], journal=journal, policies=RULES, secrets=vault)
+        for bad in ({"to": "my correct-horse"}, {"for": "correct-horse"}):
+            with pytest.raises(BadInput, match=r"row 2 of .* holds the secret 'bank'"):
+                engine.run_batch_blocking(plan, [{"to": "ada"}, bad])
+        assert journal.runs() == []
+        assert engine.run_batch_blocking(plan, [{"to": "ada"}]).ok
+    assert b"correct-horse" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "runs.csv.part"])
+@pytest.mark.parametrize("which", ["results", "failures"])
+def test_the_journal_is_no_file_to_write_results_to(tmp_path: Path, name: str, which: str) -> None:
+    """Whatever its name; `overwrite` is for results of other batches."""
+    with SqliteJournal(tmp_path / name) as journal:
+        engine = World(seconds=0).engine(journal)
+        with pytest.raises(BadInput, match="is where the journal is kept"):
+            engine.run_batch_blocking(
+                PLAN, rows(1), **{which: str(tmp_path / "runs.csv")}, overwrite=True, batch_id="b"
+            )
+        assert journal.runs() == []
+        assert engine.run_batch_blocking(PLAN, rows(1), batch_id="b").ok
+
+
+def test_ids_of_rows_are_for_rows(tmp_path: Path) -> None:
+    """No run takes the place of a row that a batch may still take in, and no batch has an id whose rows are runs."""
+    with SqliteJournal(tmp_path / "runs.sqlite3") as journal:
+        engine = World(seconds=0).engine(journal)
+        assert engine.run_batch_blocking(PLAN, rows(2), batch_id="b").ok
+        for taken in ("b.7", "b.shared"):
+            with pytest.raises(BadInput, match="would be a row of batch 'b'"):
+                engine.run_blocking(PLAN, inputs={"n": 1}, run_id=taken)
+            with pytest.raises(BadInput, match="would be a row of batch 'b'"):
+                engine.run_batch_blocking(PLAN, rows(2), batch_id=taken)
+        assert engine.run_blocking(PLAN, inputs={"n": 1}, run_id="c.1").ok
+        with pytest.raises(BadInput, match=r"could have no row 'c\.1'"):
+            engine.run_batch_blocking(PLAN, rows(2), batch_id="c")
+        with pytest.raises(BadInput, match=r"'b\.2' is a run, and no batch"):
+            engine.show_batch("b.2")
+
+
 # ---------------------------------------------------------------------------------------------- the record
 
 
@@ -595,6 +678,7 @@ def test_a_batch_and_its_rows_verify_together(path: Path) -> None:
 
 
 TAMPERED = {
+    "an approval that nobody used": ("UPDATE runs SET approval = 'sha256:0' WHERE run = 'b'",),
     "an event": ("UPDATE events SET body = replace(body, 'paid 3', 'paid 8') WHERE run = 'b.3'",),
     "a row": ("DELETE FROM events WHERE run = 'b.3'", "DELETE FROM runs WHERE run = 'b.3'"),
     "the end": (

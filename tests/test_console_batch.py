@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 from support.shell import Said, Shell
 
-from foreplan.console.batches.progress import BatchProgress, batch_picture, batch_summary
+from foreplan.console.batches.progress import BatchProgress, BatchView, batch_picture, batch_summary
+from foreplan.console.screen import Screen
 from foreplan.executor import events as e
 from foreplan.executor.events import Event
 
@@ -243,6 +244,22 @@ def test_the_review_stands_beside_the_rows(shell: Shell) -> None:
     assert "it stops after 5 failures" in said.err
 
 
+def test_what_all_rows_share_is_shown(shell: Shell) -> None:
+    """A step that does not depend on the row runs once; one that acts must say so itself, or nothing runs."""
+    step = "  - id: rate\n    tool: look\n    args: {n: 7, who: bank}\n"
+    plan = PLAN.replace("steps:\n", "steps:\n" + step)
+    Path("plan.yaml").write_text(plan)
+    said = shell.here(*WORDS, *YES, *KEPT)
+    assert (said.code, "for all rows together: rate" in said.err, len(paid())) == (1, True, 6)
+    assert (
+        "for all rows together: rate"
+        in shell.here("approve", "plan.yaml", "--tools", "shop.py", *YES, "--rows", "9").err
+    )
+    Path("plan.yaml").write_text(plan.replace("tool: look\n    args: {n: 7", "tool: pay\n    args: {n: 7"))
+    said = shell.here(*WORDS, *YES, *KEPT)
+    assert (said.code, "per: batch" in said.err, len(paid())) == (2, True, 6)
+
+
 def test_an_approval_file_is_for_so_many_rows_and_one_batch(shell: Shell) -> None:
     """Too few rows, another source, another plan, a second batch: exit code 3, and the sentence says which."""
     approve = ("approve", "plan.yaml", "--tools", "shop.py", *YES)
@@ -365,6 +382,38 @@ def test_show_runs_and_cancel_know_batches(shell: Shell) -> None:
     assert "stopped (cancelled)" in shell.here("show", "last", *KEPT).out
 
 
+def test_a_watcher_takes_up_a_batch_that_was_answered(shell: Shell) -> None:
+    """`resume --watch` goes on with it as with a run, and tells how its rows stand."""
+    shell.here(*WORDS, *YES, *KEPT, "--canary", "2", "--failures", "bad.csv")
+    shell.here("decide", "last", "canary", "approve", "--by", "ada", *KEPT)
+    said = shell.here("resume", "--watch", "--once", "--tools", "shop.py", *KEPT, "--json")
+    up, end = (json.loads(line) for line in said.out.splitlines())
+    assert (said.code, up["what"], end["what"], end["state"]) == (1, "taken_up", "ended", "failed")
+    assert (end["counts"]["done"], len(paid()), len(cells("bad.csv"))) == (6, 6, 3)
+
+
+def test_events_of_a_batch_say_what_became_of_each_row(shell: Shell) -> None:
+    """One line each, and with --follow --json one document each."""
+    shell.here(*WORDS, *YES, *KEPT, "--at-once", "1")
+    listed = shell.here("show", "last", *KEPT, "--events").out
+    assert "row 4  failed (business: poor)" in listed
+    assert "row 9  refused (bad_args: wrong_cell)" in listed
+    followed = [
+        json.loads(line) for line in shell.here("show", "last", *KEPT, "--follow", "--json").out.splitlines()
+    ]
+    assert [event["ordinal"] for event in followed if event["type"] == "RowSettled"] == [
+        9,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+    ]
+
+
 def test_without_a_journal_it_ends_here(shell: Shell) -> None:
     """And says what a journal would be good for."""
     said = shell.here(*WORDS, *YES)
@@ -405,6 +454,7 @@ def test_words_that_are_wrong_are_told(shell: Shell, words: list[str], told: str
         (["batch", "plan.yaml", "row.csv"], "there is no file 'row.csv'; did you mean 'rows.csv'"),
         (["batch", "plan.yaml", "."], "is a directory"),
         (["batch", "plan.yaml", "-"], "--format"),
+        (["batch", "-", "-"], "cannot both come from standard input"),
         (["batch", "plan.yaml", "shop.py"], "no suffix that says what it is"),
         (["batch", "fixed.yaml", "rows.csv"], "the plan declares no inputs"),
         (["batch", "plan.yaml", "rows.csv"], "no column for the input 'who'"),
@@ -420,6 +470,30 @@ def test_what_cannot_be_a_batch_is_told(shell: Shell, words: list[str], told: st
         shell.here("run", "fixed.yaml", "--tools", "shop.py", *KEPT)
     said = shell.here(*words, "--tools", "shop.py")
     assert (said.code, paid()) == (2, [])
+    assert told in sentence(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["edit", "last", "canary", "{}"], "say one of approve, reject"),
+        (["decide", "last", "cnary", "approve"], "did you mean 'canary'"),
+        (["replay", "last"], "cannot be run again"),
+        (["replay", "last.1"], "cannot be run again"),
+        (["fork", "last", "--from", "paid", "--tools", "shop.py"], "is a batch, and no run"),
+        (["show", "last", "--at", "2"], "--at is for runs"),
+        (["resume", "last.1", "--tools", "shop.py"], "is a row of batch"),
+        (["resume", "last", "--tools", "shop.py", "--accept-changes"], "--accept-changes is for runs only"),
+        (["retry", "last", "--tools", "shop.py"], "is not closed"),
+        (["resume", "last", "--tools", "shop.py", "--decide", "canary"], "--decide takes ID=choice"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_a_batch_does_not_take_is_told(shell: Shell, words: list[str], told: str) -> None:
+    """By commands that are for runs, and by answers that are none; the batch waits as before."""
+    shell.here(*WORDS, *YES, *KEPT, "--canary", "1")
+    said = shell.here(*words, *KEPT)
+    assert (said.code, paid()) == (2, [1])
     assert told in sentence(said)
 
 
@@ -494,6 +568,21 @@ def test_a_terminal_without_unicode_gets_a_bar_of_hashes() -> None:
     """As wide as what is done."""
     progress = of(e.RowsTaken(1, 0.0, 0.5, 2, "d"), ended(1, 1.0))
     assert "############------------" in text(batch_picture(progress, 1.0, ascii_only=True))
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (e.GroupFormed(1, 0.0, 0.5, "g", 300), "300 rows failed alike: the planner is asked"),
+        (e.GroupSettled(2, 0.0, 0.5, "g", None, "", "it gives up"), "no patch: it gives up"),
+        (e.ToolHeld(1, 0.0, 0.5, "pay"), "pay fails again and again: rows wait until it is back"),
+        (e.ToolFreed(2, 0.0, 0.5, "pay"), "pay is back"),
+    ],
+    ids=["asked", "given up", "down", "back"],
+)
+def test_what_concerns_many_rows_has_a_line_of_its_own(event: Event, told: str) -> None:
+    """At once, between the sums that come now and then."""
+    assert BatchView(Screen()).announced(event) == told
 
 
 def test_lines_of_progress_go_to_a_pipe(shell: Shell) -> None:

@@ -346,9 +346,13 @@ def test_a_journal_is_sealed_carried_elsewhere_proved_and_pruned(shell: Shell) -
     run = ("run", "plan.yaml", *TOOLS, *MAY, *LEDGER, "--approve", "--yes", "--journal", "runs.db")
     assert shell.here(*run, *seal).code == 0
     assert shell.here(*run).code != 0  # without its key nobody writes to it
-    position = shell.here("show", "last", "--journal", "runs.db", "--json").document["position"]
-    assert f"position {position}" in shell.here("show", "last", "--journal", "runs.db").err
-    words = ("verify", "runs.db", "last", "--key", "journal.key", "--last")
+    fork = ("fork", "last", "--from", "payments", *TOOLS, *MAY, "--approve", "--yes", "--journal", "runs.db")
+    assert "key" in shell.here(*fork, "--json").document["error"]["message"]
+    assert shell.here(*fork, *seal, "--json").document["state"] == "waiting"
+    run_id = shell.here("runs", "--journal", "runs.db", "--json").document["runs"][-1]["run"]
+    position = shell.here("show", run_id, "--journal", "runs.db", "--json").document["position"]
+    assert f"position {position}" in shell.here("show", run_id, "--journal", "runs.db").err
+    words = ("verify", "runs.db", run_id, "--key", "journal.key", "--last")
     assert shell.here(*words, position).code == 0
     said = shell.here(*words, position[:-1] + ("1" if position[-1] == "0" else "0"), "--json")
     assert (said.code, "is not the one of the position" in said.document["problems"][0]) == (1, True)
@@ -358,7 +362,7 @@ def test_a_journal_is_sealed_carried_elsewhere_proved_and_pruned(shell: Shell) -
     said = shell.here("verify", "copy.db", "--key", "journal.key", "--json")
     assert (said.document["ok"], said.document["problems"]) == (True, [])
     assert shell.here("prune", "copy.db", "--older-than", "1d", *seal, "--json").document == {"pruned": []}
-    said = shell.here("forget", "copy.db", "last", *seal, "--json")
+    said = shell.here("forget", "copy.db", run_id, *seal, "--json")
     assert said.document["deleted"] == 0
 
 

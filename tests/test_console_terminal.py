@@ -265,3 +265,23 @@ def test_a_step_that_asks_is_answered_by_number_and_as_json() -> None:
     terminal.type("30\n")
     assert terminal.end() == 0
     assert '"blue",' in terminal.text
+
+
+def test_a_batch_shows_its_rows_asks_and_asks_again_after_the_canary() -> None:
+    """The review with the rows beside it, a yes for so many rows, the first of them, a yes for the rest."""
+    Path("batch.yaml").write_text(
+        "goal: Refund each\ninputs: {type: object, properties: {p: {type: string}}, required: [p]}\n"
+        "steps: [{id: back, tool: refund, args: {payment: {$: inputs.p}}}]\noutput: {$: back}\n"
+    )
+    Path("rows.csv").write_text("p\na\nb\nc\n")
+    words = ("--permission", "payments.refund", "--canary", "1", "--results", "out.csv")
+    terminal = Terminal("batch", "batch.yaml", "rows.csv", *TOOLS, *words)
+    terminal.expect("3 rows can run")
+    terminal.expect("for 3 rows? [y/N]")
+    terminal.type("y\n")
+    terminal.expect("the first row ran")
+    terminal.expect("Approve? [y/N]")
+    assert not Path("out.csv").exists()
+    terminal.type("y\n")
+    assert terminal.end() == 0
+    assert Path("out.csv").read_text().count("refunded") == 3

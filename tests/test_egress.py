@@ -99,6 +99,15 @@ def test_an_address_is_what_it_leads_to(address: str, kind: str) -> None:
     assert kind_of(found) == kind
 
 
+@pytest.mark.parametrize("port", [0, 65536, 99999])
+async def test_what_is_no_port_is_refused(port: int) -> None:
+    """With a sentence; nothing is looked up."""
+    async with guarded_client(Egress(allow=["127.0.0.1"])) as client:
+        with pytest.raises(ToolFailure, match="is no port") as raised:
+            await client.get(f"http://127.0.0.1:{port}/")
+        assert raised.value.code == "egress_refused"
+
+
 @pytest.mark.parametrize(
     "host",
     [

@@ -452,6 +452,62 @@ async def test_a_path_is_written_in_its_style(style: str, explode: bool, value: 
 
 
 @ONE_LOOP
+@pytest.mark.parametrize("style", ["simple", "label"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "../admin",
+        "a/../../b",
+        "..\\admin",
+        "%2e%2e/admin",
+        "%252e%252e%252fadmin",
+        "./x",
+        "..;/x",
+        "a/..",
+        ["..", "/../b"],
+    ],
+)
+async def test_no_value_steps_out_of_its_place_in_a_path(style: str, value: Any) -> None:
+    """Also where a server, or a proxy before it, decodes the path before it looks where that leads; nothing is sent."""
+    parameter = {"name": "id", "in": "path", "required": True, "style": style, "schema": {}}
+    async with serving(lambda seen: reply("ok", content_type="text/plain")) as web:
+        tools = loaded(the_rest({"parameters": [parameter]}), base_url=f"{web.url}/v1")
+        if style == "label" and not str(value).startswith("./"):
+            value = f"x/{value}" if isinstance(value, str) else ["x", *value]
+        with pytest.raises(ToolFailure, match="another path") as raised:
+            await call(tools, "x", id=value)
+        assert (raised.value.kind, web.seen) == (Kind.BAD_ARGS, [])
+
+
+@ONE_LOOP
+@pytest.mark.parametrize("place", ["path", "query", "cookie"])
+async def test_half_a_surrogate_pair_is_a_bad_argument(place: str) -> None:
+    """And no bug of the tool; nothing is sent."""
+    parameters = [
+        {"name": "id", "in": "path", "required": True, "schema": {}},
+        {"name": "q", "in": "query" if place == "path" else place, "schema": {}},
+    ]
+    async with serving(lambda seen: reply("ok", content_type="text/plain")) as web:
+        tools = loaded(the_rest({"parameters": parameters}), base_url=f"{web.url}/v1")
+        with pytest.raises(ToolFailure, match="surrogate") as raised:
+            await call(tools, "x", **({"id": "\ud800"} if place == "path" else {"id": "a", "q": "\ud800"}))
+        assert (raised.value.kind, web.seen) == (Kind.BAD_ARGS, [])
+
+
+@ONE_LOOP
+async def test_a_header_may_hold_a_letter_of_latin_1() -> None:
+    """As HTTP writes it; what no header can hold is a bad argument."""
+    parameters = [
+        {"name": "id", "in": "path", "required": True, "schema": {}},
+        {"name": "X-Name", "in": "header", "schema": {}},
+    ]
+    async with serving(lambda seen: reply("ok", content_type="text/plain")) as web:
+        tools = loaded(the_rest({"parameters": parameters}), base_url=f"{web.url}/v1")
+        await call(tools, "x", id="a", **{"X-Name": "Zo\xe9"})
+        assert web.seen[0].headers["x-name"] == "Zo\xe9"
+
+
+@ONE_LOOP
 @pytest.mark.parametrize(
     ("style", "explode", "value", "query"),
     [

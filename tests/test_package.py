@@ -42,10 +42,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_python(code: str, *, cwd: Path, path: Path | None = None) -> str:
-    """What Python prints for `code`, run away from the repository."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    if path:
-        environment["PYTHONPATH"] = str(path)
+    """What Python prints for `code`, run away from the repository, with the package that these tests import."""
+    environment = {**os.environ, "PYTHONPATH": str(path or Path(foreplan.__file__).parents[1])}
     command = [sys.executable, "-P", "-W", "error", "-c", code]
     ran = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert ran.stderr == ""

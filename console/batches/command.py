@@ -5,7 +5,8 @@ rows are looked at, all of them -> the review of the plan beside them -> a yes -
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+import shlex
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from ...executor.batches.sqlite_rows import SqliteRows
 from ...executor.engine import Engine
 from ...executor.journal.journal import Journal, MemoryJournal
 from ...executor.recorded import batch_opened
+from ...executor.runtime import Answer
 from ...planner.approvals import Approval, RowLimit
 from ...planner.plan import Plan
 from ...policies.batches import BatchRules
@@ -38,6 +40,7 @@ from ..screen import Code, Interrupted, Screen
 from ..setting import Consent, Kept, Minds, Rules, Setting
 from ..waiting import wait_for
 from . import telling
+from .ends import batch_code, batch_fate
 from .progress import BatchView
 
 __all__ = ["Bounds", "Files", "Reading", "batch", "go_on", "retry"]
@@ -139,6 +142,10 @@ def batch(
     A row gives the plan its inputs. All rows are looked at before one runs; a row that fails leaves the others alone. Ctrl-C
     pauses the batch; with a journal it can be resumed, and rows that failed can be tried again.
     """
+    if path == rows == STDIN:
+        raise BadInput(
+            "the plan and the rows cannot both come from standard input; name a file for one of them"
+        )
     setting = Setting(tools, rules, minds, kept, authorize, tuple(approver_keys))
     consent = Consent(approval_file, yes, yes, by, scope, key=key).held()
     approval = consent.given(kept.journal)
@@ -265,28 +272,34 @@ def retry(
     They are the same runs: what they had done stays done, and is not done twice. Rows that never had their turn begin.
     """
     setting = Setting(tools, rules, minds, kept, authorize)
+    going = Going.read(decide, by, reason, again=True, moved=moved)
     with stored(kept.journal, key=kept.journal_key) as journal:
         assert journal is not None
         batch_id = run_in(journal, batch_id)
         batch_opened(journal, batch_id)
-        going = Going(again=True, moved=moved, words=tuple(decide), by=by, reason=reason)
         return go_on(screen, setting, journal, batch_id, going)
 
 
 @dataclass(frozen=True)
 class Going:
-    """How a batch goes on: `again` tries what failed; with which answers; where its rows are now."""
+    """How a run or a batch goes on: with which answers, and who gives others at a terminal.
 
+    Of a batch: `again` tries what failed, `moved` is where its rows are now.
+    """
+
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    by: str | None = None
     again: bool = False
     moved: str | None = None
-    words: tuple[str, ...] = ()
-    by: str | None = None
-    reason: str = ""
+
+    @classmethod
+    def read(cls, words: Sequence[str], by: str | None, reason: str, **rest: Any) -> Going:
+        """From answers as they are typed. Raises `BadInput`."""
+        return cls(read_answers(words, by or login_name(), reason) if words else {}, by, **rest)
 
 
 def go_on(screen: Screen, setting: Setting, journal: Journal, batch_id: str, going: Going) -> Code:
     """Take up a batch: one that was interrupted or waits, or one that is closed, for its failed rows."""
-    answers = read_answers(going.words, going.by or login_name(), going.reason) if going.words else {}
     with BatchView(screen) as view:
         events = list(journal.events(batch_id))
         for event in events:
@@ -299,7 +312,7 @@ def go_on(screen: Screen, setting: Setting, journal: Journal, batch_id: str, goi
         again = _rows_again(screen, engine, batch_id, going.moved, outputs.get("failures"))
         options = again._asdict() if again is not None else {}
         take_up = engine.retry_batch if going.again else engine.resume_batch
-        begin = partial(take_up, batch_id, decisions=answers, **options)
+        begin = partial(take_up, batch_id, decisions=going.answers, **options)
         return _driven(screen, setting, view, begin, outputs.get("failures"))
 
 
@@ -337,11 +350,11 @@ def _driven(
     view.__exit__()
     screen.document(telling.document(ended))
     if screen.quiet:
-        screen.say(f"foreplan: {telling.fate(ended)}: {ended.message}", important=not ended.ok)
+        screen.say(f"foreplan: {batch_fate(ended)}: {ended.message}", important=not ended.ok)
     else:
         screen.show(telling.account(ended, took=view.took))
     advise(screen, setting, ended, failures)
-    return code_of(ended)
+    return batch_code(ended)
 
 
 def _interrupted(setting: Setting, view: BatchView) -> Interrupted:
@@ -393,18 +406,8 @@ def _advice(setting: Setting, ended: Batch, failures: str | None) -> Iterator[st
 
 def _waits(setting: Setting, ended: Batch) -> Iterator[str]:
     answers = [f"--decide {plain(asked.id)}=CHOICE" for asked in ended.waiting_for]
+    if ended.counts["waiting"]:
+        listed = shlex.join(["foreplan", "approvals", "--journal", plain(setting.kept.journal or "")])
+        yield f"Rows wait for people; what they ask: {listed}"
     yield "Answer, and go on:" if answers else "Go on:"
     yield "  " + " ".join([setting.command("resume", ended.id), *answers])
-    if ended.counts["waiting"] and not answers:
-        yield f"Rows wait for people: foreplan approvals --journal {plain(setting.kept.journal or '', 200)}"
-
-
-def code_of(ended: Batch) -> Code:
-    """The exit code of a batch that ended, or waits."""
-    match ended.status:
-        case "done":
-            return Code.DONE
-        case "waiting" | "running":
-            return Code.NOT_APPROVED
-        case _:
-            return Code.FAILED

@@ -240,6 +240,10 @@ class BatchView(View):
                 return f"batch {rows.batch} goes on: {rows.settled:,} of {rows.rows or 0:,} rows have ended"
             case e.ToolHeld():
                 return f"{event.tool} fails again and again: rows wait until it is back"
+            case e.GroupFormed():
+                return f"{count(event.rows, 'row')} failed alike: the planner is asked"
+            case e.GroupSettled():
+                return "they go on with a patch" if event.patch is not None else f"no patch: {event.message}"
             case e.ToolFreed():
                 return f"{event.tool} is back"
             case e.DecisionAsked():

@@ -31,8 +31,9 @@ from ..lines import (
     value_text,
 )
 from ..telling import NEXT, STATES, questions
+from .ends import batch_fate
 
-__all__ = ["account", "document", "fate", "of_rows", "rehearsed", "shortly", "what_to_run"]
+__all__ = ["account", "document", "of_rows", "rehearsed", "shortly", "what_to_run"]
 
 _FINDINGS = 5
 _FAILURES = 5
@@ -94,14 +95,6 @@ def _inputs(found: Examined) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _terms(found: Examined, rules: BatchRules, review: Review) -> Iterator[tuple[str, Text]]:
-    if review.shared:
-        once = ", ".join(plain(id_, NAME) for id_ in review.shared)
-        yield (
-            "once",
-            Text(
-                f"{once}: for all rows together, which share what {'it gives' if len(review.shared) == 1 else 'they give'}"
-            ),
-        )
     most = review.calls.most
     if most is not None:
         yield "calls", Text(f"at most {most * found.runnable:,}: {most:,} for each row, without retries")
@@ -156,11 +149,6 @@ def rehearsed(found: Examined, results: Sequence[RowResult]) -> RenderableType:
 # ---------------------------------------------------------------------------------------------- how it ended
 
 
-def fate(batch: Batch) -> str:
-    """`done`, or `stopped (budget)`."""
-    return f"{batch.status} ({batch.reason})" if batch.reason and batch.status == "stopped" else batch.status
-
-
 def shortly(batch: Batch) -> str:
     """`27 of 31 rows, 4 failed`: for a list."""
     ended = sum(batch.counts[status] for status in ("done", "failed", "stopped", "refused"))
@@ -169,9 +157,12 @@ def shortly(batch: Batch) -> str:
 
 
 def account(batch: Batch, *, took: float | None = None) -> RenderableType:
-    """How a batch stands: rows by how they ended, failures by kind, the first that failed, open questions."""
-    facts = [Text(fate(batch), STATES[batch.status]), line(batch.id), Text(count(batch.total, "row"))]
-    facts += [Text(seconds(took))] if took is not None else []
+    """How a batch stands: rows by how they ended, failures by kind, the first that failed, open questions.
+
+    `took` is how long it went on here; without it the time of all processes is told.
+    """
+    facts = [Text(batch_fate(batch), STATES[batch.status]), line(batch.id), Text(count(batch.total, "row"))]
+    facts.append(Text(seconds(batch.used.seconds if took is None else took)))
     facts.append(Text(count(batch.used.tool_calls, "call")))
     if batch.used.cost:
         facts.append(Text(f"cost {batch.used.cost:g}"))

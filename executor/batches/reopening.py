@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from ...registry.values import Json
 from .examining import Examined
 from .sources import FileRows, Source
-from .sqlite_rows import SqliteRows
 
 __all__ = ["SourceAgain", "describe", "source_again"]
 
@@ -30,14 +29,16 @@ def describe(examined: Examined, *, personal: bool = False) -> dict[str, Any]:
     """The source of a batch for its opening. `personal`: inputs are not to be told, so the constants are left out."""
     source, fitting = examined.source, examined.fitting
     said: dict[str, Any] = {"name": source.name, "files": [str(path) for path in source.files]}
+    said |= {"digest": examined.digest, "rows": examined.total}
     if isinstance(source, FileRows) and source.path.is_file() and not _is_pipe(source.path):
         said["read_as"] = {
             "format": source.format,
             "encoding": source.encoding,
             "delimiter": source.delimiter if source.reads == "text" else None,
         }
-    if isinstance(source, SqliteRows) and not source.parameters:
-        said["query"] = source.query
+    query = getattr(source, "query", None)  # of `SqliteRows`, which loads SQLite
+    if query is not None and not getattr(source, "parameters", None):
+        said["query"] = query
     if fitting.said:
         said["columns"] = fitting.said
     if fitting.constants:
@@ -56,6 +57,9 @@ def source_again(
     if at is None or (path is None and not at.is_file()):
         return None
     if "query" in said:
+        # here, for it loads SQLite, which an engine without a journal in a file does not need
+        from .sqlite_rows import SqliteRows
+
         rows: Source = SqliteRows(at, said["query"])
     elif "read_as" in said:
         rows = FileRows(at, **said["read_as"])

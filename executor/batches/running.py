@@ -38,11 +38,12 @@ from ..mind.batch import (
     room,
     shared_results,
     summary,
+    to_settle,
     unsettled_groups,
 )
 from ..mind.budget import used
 from ..mind.mind import advance, all_stays, replay
-from ..mind.rows import Common, of_shared, shared_id
+from ..mind.rows import Common, of_shared, patches_of, shared_id
 from ..mind.state import State
 from ..run import open_questions, run_of
 from ..runtime import Answer, Host, Runtime
@@ -51,13 +52,13 @@ from .examining import Examined
 from .rows import AsideRow, RowFinding, RowResult, SourceRow, row_id
 from .writing import Written
 
-__all__ = ["BatchRuntime", "TakeUp", "answer_of_batch"]
+__all__ = ["BatchRuntime", "MendGroups", "TakeUp", "answer_of_batch"]
 
 TakeUp = Callable[[Runtime], tuple[Any, ...]]
 """Takes up a row that was interrupted or has been answered: what is to be done."""
 
-Regroup = Callable[["BatchRuntime"], Awaitable[None]]
-"""Decides about each of `unsettled_groups(batch.state)` with `settle_group`, or writes a question for people about it."""
+MendGroups = Callable[["BatchRuntime"], Awaitable[None]]
+"""Decides about each of `unsettled_groups(batch.state)` with `settle_group`, or asks people about it (`ask`)."""
 
 _LOG = logging.getLogger("foreplan")
 _AT_ONCE = 100
@@ -75,6 +76,7 @@ class BatchRuntime:
         host: Host,
         *,
         take_up: TakeUp,
+        mend_groups: MendGroups,
         live: dict[str, Runtime],
         written: Written | None = None,
     ) -> None:
@@ -87,6 +89,7 @@ class BatchRuntime:
         self._rows_host = host._replace(watch=None)
         self._common: Common
         self._take_up = take_up
+        self._mend_groups = mend_groups
         self._live = live
         self._tasks: TaskGroup | None = None
         self._over = anyio.Event()
@@ -96,8 +99,6 @@ class BatchRuntime:
         self._cancelled = False
         self._letting_go = False
         self._mending = False
-        self.regroup: Regroup | None = None
-        """Decides about groups of rows that failed alike, when nothing else can go on."""
 
     @property
     def run(self) -> str:
@@ -106,7 +107,7 @@ class BatchRuntime:
 
     def go_by(self, common: Common) -> None:
         """This is what its rows have in common."""
-        self._common = common
+        self._common = common._replace(patches=patches_of(self.state.groups.values()))
 
     # ------------------------------------------------------------------------------------------ events
 
@@ -206,8 +207,30 @@ class BatchRuntime:
 
     def settle_group(self, group: str, patch: Patch | None, digest: str = "", message: str = "") -> None:
         """Decide what becomes of the rows of a group: they go on with a patch, or fail, and say why (`message`)."""
-        self.write(e.GroupSettled(*self.stamp(), group, patch, digest, message))
+        event = e.GroupSettled(*self.stamp(), group, patch, digest, message)
+        self.write(event)
+        patches = {**self._common.patches, **patches_of([event])}
+        self._common = self._common._replace(patches=patches)
         self._take_up_parked()
+
+    def settle_mended(self) -> None:
+        """Write what becomes of groups of which all is known, a person's answer too."""
+        for group, mending in to_settle(self.state):
+            self.settle_group(group, mending.patch, mending.digest, mending.why)
+
+    def ask(self, event: e.DecisionAsked) -> None:
+        """A question of the batch to people; it is asked here, too, if there is somebody."""
+        self.write(event)
+        self._ask_again()
+
+    def events_of(self, ordinal: int) -> Iterator[Event]:
+        """What happened in a row so far; of 0, in the run of what all rows share, if there is one."""
+        opened = self.state.opened
+        assert opened is not None
+        if ordinal:
+            yield from self._journal.events(row_id(opened.run, ordinal))
+        elif opened.shared:
+            yield from self._journal.events(shared_id(opened.run))
 
     def row_state(self, ordinal: int) -> State:
         """The state of a row that waits, from its journal."""
@@ -278,6 +301,7 @@ class BatchRuntime:
         if self._letting_go:
             return
         try:
+            self.settle_mended()
             while not self._cancelled and (opening := self._next()) is not None:
                 assert self._tasks is not None
                 self._tasks.start_soon(self._work, opening)
@@ -305,25 +329,16 @@ class BatchRuntime:
     def _mend(self) -> bool:
         """Nothing else can go on: have a patch made for rows that failed alike. True where something comes of it."""
         state = self.state
-        groups = {} if state.stopping or self._mending else unsettled_groups(state)
-        if not groups or state.decisions:
+        if self._mending or state.stopping or not unsettled_groups(state):
             return self._mending
-        if self.regroup is None:
-            for group in groups:
-                self.settle_group(
-                    group, None, message="rows that fail alike need a planner that mends groups"
-                )
-            self._look_around()
-            return True
         assert self._tasks is not None
         self._mending = True
         self._tasks.start_soon(self._regroup)
         return True
 
     async def _regroup(self) -> None:
-        assert self.regroup is not None
         try:
-            await self.regroup(self)
+            await self._mend_groups(self)
         except JournalError as error:
             self._fail(error)
         finally:
@@ -428,7 +443,7 @@ class BatchRuntime:
             return commands
         decided = self.state.groups[group_of(parked)]
         if decided.patch is not None:
-            event: Event = e.PatchAccepted(*runtime.stamp(), decided.patch, decided.digest)
+            event: Event = e.PatchAccepted(*runtime.stamp(), None, decided.digest, decided.group)
         else:
             said = Finding("no_patch", "error", "", decided.message)
             event = e.PatchRefused(*runtime.stamp(), (said.to_json(),), "hook")
@@ -491,7 +506,10 @@ class BatchRuntime:
             questions = tuple(asked.id for asked in open_questions(state))
             self.write(e.RowParked(*self.stamp(), ordinal, run, questions))
         elif state.resting and state.group is not None:
-            self.write(e.RowParked(*self.stamp(), ordinal, run, (), state.group))
+            parked = e.RowParked(*self.stamp(), ordinal, run, (), state.group)
+            self.write(parked)
+            if may_go_on(self.state, parked):  # what becomes of such rows is known already
+                self._again.append(ordinal)
 
     def _tell(self, settled: e.RowSettled, output: Any, sentence: str) -> None:
         """Write the line of a row; what the rows share is none."""

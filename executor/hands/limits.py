@@ -125,6 +125,20 @@ class Limiter:
             raise
         return grant.failure or grant
 
+    def lets_pass(self, rules: Rules) -> bool:
+        """Whether nothing holds a call under these rules back now, and nothing of it needs to be counted.
+
+        So it is where a breaker is all that there is, and no call of the tool has failed lately.
+        """
+        return not (rules.windows or rules.cap or self._queues) and self._calm(rules)
+
+    def _calm(self, rules: Rules) -> bool:
+        """Whether nobody asks for rest, and no breaker of the tool has seen a failure since the last answer."""
+        if self.rests:
+            return False
+        circuits = list(self._circuits.items()) if self._circuits else ()
+        return not any(circuit.failures for (tool, _), circuit in circuits if tool == rules.tool)
+
     def begin(self, grant: Grant) -> None:
         """It takes place now: this is what its rates count."""
         with self._lock:
@@ -181,6 +195,8 @@ class Limiter:
 
         True where it is held: the tool is broken, and the call waits with others instead of having failed.
         """
+        if failure is None and not self._queues and self._calm(rules):
+            return False  # there is nothing that an answer could change
         with self._lock:
             now = self._now()
             before = bool(self._open(rules))

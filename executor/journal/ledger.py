@@ -37,6 +37,8 @@ _WIDTH = 4
 """Columns of `events`."""
 _ROUND = 32
 """Statements for more rows than this are made for a multiple of it."""
+_FEW_LINES = 16
+"""The same for lines of the list of runs."""
 _CHUNK_BYTES = 1 << 20
 """Bytes of text that one statement carries, about: large results are not held all at once."""
 
@@ -348,8 +350,9 @@ class Ledger:
                 apart.put(connection)
                 _put_events(connection, values)
             lines = [p.row(self._key) for p in portions if p.line.events]
-            for start in range(0, len(lines), most // _COLUMNS):
-                _put_lines(connection, lines[start : start + most // _COLUMNS])
+            at_once = most // _COLUMNS - _FEW_LINES
+            for start in range(0, len(lines), at_once):
+                _put_lines(connection, lines[start : start + at_once])
             _put_personal(connection, portions)
             entries = [entry for p in portions for entry in p.entries()]
             if entries:
@@ -407,15 +410,28 @@ def _put_personal(connection: sqlite3.Connection, portions: Iterable[Portion]) -
 
 def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> None:
     """Keep the list of runs up, where each run still has the epoch of its owner. Raises `_Stale`."""
+    rows, values = len(lines), list(chain.from_iterable(lines))
+    if rows > _FEW_LINES:
+        left = -rows % _FEW_LINES
+        values += [None] * (left * _COLUMNS)
+        rows += left
+    if connection.execute(_upsert(rows), values).rowcount != len(lines):
+        raise _Stale
+
+
+@cache
+def _upsert(rows: int) -> str:
+    """The statement that adds so many lines, or brings them up to date; of larger numbers there are few (see `_insert`)."""
     one = f"({','.join('?' * _COLUMNS)})"
-    sql = (
-        f"INSERT INTO runs ({LINE}, approval, epoch, tip, seal, batch, ordinal) VALUES {','.join([one] * len(lines))} "
+    sql = f"VALUES {','.join([one] * rows)}"
+    if rows > _FEW_LINES:
+        sql = f"SELECT * FROM ({sql}) WHERE column1 IS NOT NULL"
+    return (
+        f"INSERT INTO runs ({LINE}, approval, epoch, tip, seal, batch, ordinal) {sql} "
         "ON CONFLICT (run) DO UPDATE SET state = excluded.state, reason = excluded.reason, goal = excluded.goal, "
         "opened_at = excluded.opened_at, events = excluded.events, tip = excluded.tip, seal = excluded.seal "
         "WHERE epoch = excluded.epoch"
     )
-    if connection.execute(sql, list(chain.from_iterable(lines))).rowcount != len(lines):
-        raise _Stale
 
 
 def _chunks(units: Iterable[Unit], most: int, inline_bytes: int, apart: Apart) -> Iterator[list[Any]]:

@@ -265,9 +265,10 @@ class Audit:
                     f"the list of runs says of {line.run!r} that its {name} is {old!r}, and its events {new!r}"
                 )
         used = opened.approval if isinstance(opened, RunOpened | BatchOpened) else None
-        if isinstance(used, Mapping) and approval != plain(used.get("id")):
+        held = used.get("id") if isinstance(used, Mapping) else None
+        if opened is not None and approval != plain(held):
             self.say(
-                f"run {line.run!r} used approval {used.get('id')!r}, and the list of runs says {approval!r}"
+                f"run {line.run!r} used {_approval(held)}, and the list of runs says {_approval(approval)}"
             )
 
     def _seal(self, run: str, events: int, tip: bytes, seal: bytes | None) -> None:
@@ -319,6 +320,10 @@ class Audit:
             self.say(
                 f"event {place.number} of run {run!r} is not the one of the position: it, or one before, was changed"
             )
+
+
+def _approval(id_: str | None) -> str:
+    return "no approval" if id_ is None else f"approval {id_!r}"
 
 
 def _place(text: str) -> Place:

@@ -22,6 +22,7 @@ from ...policies.text import count
 from .. import events as e
 from ..events import PEOPLE, Event
 from .budget import Used, exact
+from .groups import Mending
 from .rows import Shared
 from .state import StaleState, State, Write
 
@@ -38,6 +39,7 @@ __all__ = [
     "shared_results",
     "standing",
     "summary",
+    "to_settle",
     "unsettled_groups",
 ]
 
@@ -87,6 +89,11 @@ class BatchState:
         self.away = 0.0
         self.groups: dict[str, e.GroupSettled] = {}
         """What became of rows that failed alike, by what they failed of (`group_of`)."""
+        self.mendings: dict[str, Mending] = {}
+        """How far a patch for them has come, since the batch was opened or reopened."""
+        self.mending = ""
+        """The group that the planner was asked about last."""
+        self.formed = 0
         self.held: set[str] = set()
         """Tools that are broken at the moment."""
         self.decisions: dict[str, e.DecisionAsked] = {}
@@ -162,13 +169,24 @@ def group_of(parked: e.RowParked) -> str:
 
 
 def unsettled_groups(state: BatchState) -> dict[str, list[int]]:
-    """The rows that wait for a patch, by group, of groups of which nothing has been decided."""
+    """The rows that wait for a patch, by group, the largest first; not those of which a person is asked or has answered."""
     found: dict[str, list[int]] = {}
     for ordinal, parked in state.parked.items():
         group = group_of(parked)
         if group and group not in state.groups:
             found.setdefault(group, []).append(ordinal)
-    return found
+    asked = {group for group, mending in state.mendings.items() if mending.phase in ("wait", "settle")}
+    left = [(group, sorted(ordinals)) for group, ordinals in found.items() if group not in asked]
+    return dict(sorted(left, key=lambda pair: (pair[0] not in state.mendings, -len(pair[1]), pair[1])))
+
+
+def to_settle(state: BatchState) -> list[tuple[str, Mending]]:
+    """The groups of which all is known, and that is still to be written."""
+    return [
+        (group, mending)
+        for group, mending in state.mendings.items()
+        if mending.phase == "settle" and group not in state.groups
+    ]
 
 
 def may_go_on(state: BatchState, parked: e.RowParked) -> bool:
@@ -230,8 +248,8 @@ def conclusion(state: BatchState, forthcoming: bool = False, *, now: float | Non
 
 def _canary(state: BatchState) -> dict[str, Any]:
     """The question after the first rows."""
-    ran = count(state.began, "row")
-    reason = f"the first {ran} ran ({_told(state)}); {count(state.left, 'more row')} would follow"
+    ran = "the first row" if state.began == 1 else f"the first {count(state.began, 'row')}"
+    reason = f"{ran} ran ({_told(state)}); {count(state.left, 'more row')} would follow"
     return {"reason": reason, "rows": state.rows, **_counted(state)}
 
 
@@ -354,12 +372,34 @@ def _row_parked(state: BatchState, event: e.RowParked) -> None:
     state.parked[event.ordinal] = event
 
 
+def _group_formed(state: BatchState, event: e.GroupFormed) -> None:
+    state.formed += 1
+    hooked = state.opened is not None and "on_failure" in state.opened.hooks
+    state.mending = event.group
+    id_ = f"patch:{state.formed}"
+    state.mendings[event.group] = Mending(id_, event.rows, "consult" if hooked else "ask")
+
+
 def _group_settled(state: BatchState, event: e.GroupSettled) -> None:
     state.groups[event.group] = event
 
 
+def _hook_answered(state: BatchState, event: e.HookAnswered) -> None:
+    state.mendings[state.mending].hooked(event)
+
+
+def _patch_refused(state: BatchState, event: e.PatchRefused) -> None:
+    state.mendings[state.mending].refused(event.findings, _repairs(state))
+
+
+def _repairs(state: BatchState) -> int:
+    """How often an answer of the planner may be mended."""
+    return state.opened.policies.max_repairs if state.opened is not None else 0
+
+
 def _model_answered(state: BatchState, event: e.ModelAnswered) -> None:
     """A planner was asked for a group of rows."""
+    state.mendings[state.mending].answered(event, _repairs(state))
     used = event.usage or {}
     state.model_calls += used.get("model_calls", state.opened.planner_calls if state.opened else 1)
     state.tokens += used.get("input_tokens", 0) + used.get("output_tokens", 0)
@@ -368,6 +408,8 @@ def _model_answered(state: BatchState, event: e.ModelAnswered) -> None:
 
 def _asked(state: BatchState, event: e.DecisionAsked) -> None:
     state.decisions[event.id] = event
+    if event.about == "patch":
+        state.mendings[event.question["group"]].asked(event)
 
 
 def _decided(state: BatchState, event: e.DecisionMade) -> None:
@@ -376,6 +418,8 @@ def _decided(state: BatchState, event: e.DecisionMade) -> None:
         state.answered[event.id] = event
         return
     asked = state.decisions.pop(event.id)
+    if asked.about == "patch":
+        state.mendings[asked.question["group"]].decided(event)
     if asked.about == "canary":
         state.canary_over = True
         if event.choice != "approve":
@@ -406,6 +450,8 @@ def _reopened(state: BatchState, event: e.RowsReopened) -> None:
     """Rows that are not done are as if they had not ended; those that were set aside stay so."""
     state.closed = None
     state.waiting = False
+    state.mendings.clear()  # rows that failed for want of a patch may be mended now
+    state.groups = {group: said for group, said in state.groups.items() if said.patch is not None}
     state.stopping = state.why = ""
     again = {_CODE["failed"], _CODE["stopped"]}
     if state.shared in ("failed", "stopped"):
@@ -433,7 +479,10 @@ ON: dict[type[Event], Callable[[BatchState, Any], None]] = {
     e.RowsTaken: _taken,
     e.RowSettled: _row_settled,
     e.RowParked: _row_parked,
+    e.GroupFormed: _group_formed,
     e.GroupSettled: _group_settled,
+    e.HookAnswered: _hook_answered,
+    e.PatchRefused: _patch_refused,
     e.ModelAnswered: _model_answered,
     e.RowsReopened: _reopened,
     e.ToolHeld: _held,

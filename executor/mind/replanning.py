@@ -7,7 +7,8 @@ at rest with failures -> on_failure -> planner -> patch -> check -> on_replan ->
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...planner.approvals import covers, patch_needs_approval
@@ -16,24 +17,28 @@ from ...planner.findings import Finding
 from ...planner.patches import PatchDoesNotFit, apply_patch
 from ...planner.plan import Patch, Plan
 from ...planner.react import compact, shown, told_failure
-from ...planner.requests import ReplanRequest, StepFailure, StepOutcome, reading
+from ...planner.requests import ReplanRequest, StepFailure, StepOutcome, for_model, places_in, reading
 from ...planner.reviewing import diff
-from ...planner.shapes import shape_of, words_of
+from ...planner.shapes import common_shape, shape_of, words_of
 from ...policies.canonical import digest
 from ...policies.failures import Failure, Kind
 from .. import events as e
 from ..events import Outcome
 from .budget import answered, bound_text, charge_question, left, question_short_of, used
-from .program import compile_plan
+from .program import Program, compile_plan
 from .state import Consult, Lane, Node, Replan, State, Write
 
 __all__ = [
     "consider_replan",
+    "group_request",
     "hook_answered",
     "model_answered",
+    "needs_a_person",
     "patch_accepted",
     "patch_decided",
+    "patch_problems",
     "patch_refused",
+    "patched",
     "planner_asked_again",
     "replan_request",
     "signature",
@@ -78,7 +83,13 @@ def signature(state: State) -> dict[str, Any]:
         for failure in _failures(node)
     )
     settled = sorted((id_, str(state.nodes[id_].outcome)) for id_ in _settled_ids(state))
-    return {"failed": [list(f) for f in dict.fromkeys(failed)], "settled": [list(s) for s in settled]}
+    said: dict[str, Any] = {
+        "failed": [list(f) for f in dict.fromkeys(failed)],
+        "settled": [list(s) for s in settled],
+    }
+    if state.common is not None and state.plan is not state.common.program.plan:
+        said["plan"] = state.plan.digest  # patched before: its steps may mean something else
+    return said
 
 
 def replan_request(state: State, command: Replan | None = None) -> ReplanRequest:
@@ -104,6 +115,74 @@ def replan_request(state: State, command: Replan | None = None) -> ReplanRequest
         show_tool_text=state.policies.show_tool_text,
         preview_bytes=state.policies.limits.preview_bytes,
     )
+
+
+def group_request(
+    states: Sequence[State],
+    rows: int,
+    *,
+    text: str = "",
+    findings: tuple[dict[str, Any], ...] = (),
+    notes: Sequence[str] = (),
+) -> ReplanRequest:
+    """What the planner is asked about rows that failed alike: what they have in common, and no value of any of them.
+
+    `states` are some of the rows. Rules in Python see no more of them than a model does.
+    """
+    first = states[0]
+    known = words_of(first.plan)
+    failures = (f for state in states for node in _troubled(state) for f in _failures(node))
+    once = {(f.step, f.failure.kind, f.failure.code): f for f in failures}
+    said = [call for state in states for call in _not_again(state)]
+    return ReplanRequest(
+        goal=first.plan.goal,
+        plan=first.plan,
+        tools=first.registry.only(permitted=first.principal, max_level=first.policies.max_level),
+        failures=tuple(_without_data(first, failed) for failed in once.values()),
+        outcomes=tuple(_common_outcome(states, id_, known) for id_ in first.nodes),
+        not_again=tuple({"tool": tool} for tool in dict.fromkeys(call["tool"] for call in said)),
+        remaining={
+            "replans": first.policies.max_replans - first.replans,
+            "tool_calls": None,
+            "model_calls": None,
+            **left(first.policies.budget, used(first)).to_json(),
+        },
+        previous=text,
+        findings=tuple(Finding(**f) for f in findings),
+        notes=(_OF_ROWS, *notes),
+        rows=rows,
+    )
+
+
+_OF_ROWS = (
+    "The plan runs once for each row of a batch. So many of its rows (`rows`) failed alike, and the patch is for all of them: "
+    "take what differs from row to row from `inputs` and results, by expressions; write none of it down."
+)
+
+
+def _without_data(state: State, failed: StepFailure) -> StepFailure:
+    """A failure without its arguments and without what a tool or a value says in it."""
+    told = for_model(failed.failure, joined=True)
+    places = places_in(failed, state.plan, state.registry)
+    failure = failed.failure._replace(
+        code=told["code"],
+        message=told["message"],
+        hint=told["hint"],
+        exception="",
+        host="",
+        details={"problems": [dict(place) for place in places]} if places else None,
+        untrusted=False,
+    )
+    path = tuple(part for part in failed.path if isinstance(part, str))
+    return replace(failed, path=path, args=None, failure=failure)
+
+
+def _common_outcome(states: Sequence[State], id_: str, known: frozenset[str]) -> StepOutcome:
+    """How a step ended in all of these rows, and one shape for its results."""
+    node = states[0].nodes[id_]
+    outcome = node.outcome.value if node.outcome is not None else "waiting"
+    values = [state.nodes[id_].value for state in states]
+    return StepOutcome(id_, outcome, common_shape(values, _schema_of(node), known=known))
 
 
 def so_far(state: State) -> str:
@@ -196,8 +275,8 @@ def patch_accepted(state: State, event: e.PatchAccepted) -> None:
     if state.group is not None:
         state.replans += 1
     state.patch = state.group = None
-    plan = _patched(state, event.patch)
-    program = state.program = compile_plan(plan, state.tools)
+    program = state.program = _program_of(state, event)
+    plan = program.plan
     root = state.root
     assert root is not None
     old = root.nodes
@@ -213,6 +292,17 @@ def patch_accepted(state: State, event: e.PatchAccepted) -> None:
     root.left = sum(node.outcome is None for node in root.nodes.values())
     for node in root.nodes.values():
         wait_anew(state, node)
+
+
+def _program_of(state: State, event: e.PatchAccepted) -> Program:
+    """What the patch makes of the plan; rows that failed alike share it."""
+    if event.patch is not None:
+        return compile_plan(patched(state, event.patch), state.tools)
+    assert state.common is not None
+    mended = state.common.patches[event.group]
+    if mended.program is None:
+        mended.program = compile_plan(patched(state, mended.patch), state.tools)
+    return mended.program
 
 
 def wait_anew(state: State, node: Node) -> None:
@@ -267,23 +357,39 @@ def _findings(state: State, patch: Patch) -> tuple[Finding, ...]:
     if name in state.patches:
         return (Finding("same_patch", "error", "", "this patch was proposed before; propose another way"),)
     state.patches.add(name)
+    return patch_problems(state, patch)
+
+
+def patch_problems(state: State, patch: Patch, *, batch: bool = False) -> tuple[Finding, ...]:
+    """What keeps a patch from being one of this run's plan. `batch`: it is for many rows, so effects say `per`."""
     try:
-        plan = _patched(state, patch)
+        plan = patched(state, patch)
     except PatchDoesNotFit as error:
         return error.findings
-    return check(plan, state.registry, state.policies, principal=state.principal).errors
+    return check(plan, state.registry, state.policies, principal=state.principal, batch=batch).errors
+
+
+def needs_a_person(state: State, patch: Patch) -> bool:
+    """Whether a patch needs an approval that the one of the plan does not cover."""
+    assert state.approved is not None
+    scope = (state.approval or {}).get("scope", "none")
+    needed = patch_needs_approval(patch, state.registry, state.policies)
+    return needed and not covers(scope, patch, state.registry, state.approved)
 
 
 def _to_approval(state: State) -> None:
     patch = state.patch
     assert patch is not None
-    assert state.approved is not None
-    scope = (state.approval or {}).get("scope", "none")
-    needed = patch_needs_approval(patch, state.registry, state.policies)
-    if not needed or covers(scope, patch, state.registry, state.approved):
+    if not needs_a_person(state, patch):
         _accept(state)
         return
-    plan = _patched(state, patch)
+    if state.common is not None:  # other rows would ask the same: one question for all of them
+        state.patch = None
+        state.replans -= 1
+        state.group = signature(state)
+        state.idle = True
+        return
+    plan = patched(state, patch)
     question = {"patch": patch.to_json(), "diff": diff(state.plan, plan).to_json(), "digest": plan.digest}
     _give(
         state,
@@ -294,14 +400,15 @@ def _to_approval(state: State) -> None:
 
 def _accept(state: State) -> None:
     assert state.patch is not None
-    _give(state, "patch", Write(e.PatchAccepted, (state.patch, _patched(state, state.patch).digest)))
+    _give(state, "patch", Write(e.PatchAccepted, (state.patch, patched(state, state.patch).digest)))
 
 
 def _refuse(state: State, findings: tuple[Finding, ...], *, by: str = "check") -> None:
     _give(state, "patch", Write(e.PatchRefused, (tuple(f.to_json() for f in findings), by)))
 
 
-def _patched(state: State, patch: Patch) -> Plan:
+def patched(state: State, patch: Patch) -> Plan:
+    """The plan of a run with this patch. Raises `PatchDoesNotFit`."""
     settled = _settled_ids(state)
     failed = {id_ for id_ in settled if state.nodes[id_].outcome is Outcome.FAILED}
     return apply_patch(state.plan, patch, settled=settled, used=state.ids, failed=failed)
@@ -371,10 +478,15 @@ def _fault(lane: Lane, index: int) -> StepFailure:
 
 
 def _outcome(state: State, node: Node, known: frozenset[str]) -> StepOutcome:
+    preview = node.value if state.policies.show_tool_text else None
+    outcome = node.outcome.value if node.outcome is not None else "waiting"
+    return StepOutcome(node.code.id, outcome, shape_of(node.value, _schema_of(node), known=known), preview)
+
+
+def _schema_of(node: Node) -> dict[str, Any] | None:
+    """The schema of the result of a step, as its tool declares it."""
     tool = node.code.tool
     schema = tool.output.document if tool is not None and tool.output is not None else None
     if node.code.each is not None and schema is not None:
-        schema = {"type": "array", "items": schema}
-    preview = node.value if state.policies.show_tool_text else None
-    outcome = node.outcome.value if node.outcome is not None else "waiting"
-    return StepOutcome(node.code.id, outcome, shape_of(node.value, schema, known=known), preview)
+        return {"type": "array", "items": schema}
+    return schema

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ...planner.approvals import calls_of
 from ...planner.bounds import rules_of
-from ...planner.plan import Plan
+from ...planner.plan import Patch, Plan
 from ...policies.batches import BatchRules, row_policies
 from ...policies.failures import Failure
 from ...policies.permissions import Principal
 from ...policies.policies import Policies
 from ...registry.registry import Registry
 from ...registry.tools import Tool
-from ..events import BatchOpened, Outcome
+from ..events import BatchOpened, GroupSettled, Outcome
 from .program import Program, compile_plan
 
-__all__ = ["Common", "Shared", "common_of", "of_shared", "paced_tools", "shared_id"]
+__all__ = [
+    "SHARED",
+    "Common",
+    "Mended",
+    "Shared",
+    "common_of",
+    "of_shared",
+    "paced_tools",
+    "patches_of",
+    "shared_id",
+]
+
+SHARED = "shared"
+"""What stands in the id of the run of what all rows share, in the place of an ordinal."""
 
 
 class Shared(NamedTuple):
@@ -26,6 +40,17 @@ class Shared(NamedTuple):
     value: Any = None
     failure: Failure | None = None
     reason: str = ""
+
+
+class Mended:
+    """A patch with which all rows of a group go on, and what it makes of the plan: the same in each of them."""
+
+    __slots__ = ("patch", "program")
+
+    def __init__(self, patch: Patch) -> None:
+        self.patch = patch
+        self.program: Program | None = None
+        """Made when the first of them takes it."""
 
 
 class Common(NamedTuple):
@@ -48,11 +73,14 @@ class Common(NamedTuple):
     hooks: frozenset[str]
     paced: frozenset[str]
     shared: Mapping[str, Shared] = {}
+    patches: Mapping[str, Mended] = {}
+    """By the group of rows that go on with it."""
 
     @property
     def program_tools(self) -> frozenset[str]:
-        """The names of the tools that the plan calls."""
-        return frozenset(tool.name for tool in self.program.tools)
+        """The names of the tools that the plan calls, with its patches."""
+        patched = [name for mended in self.patches.values() for name in calls_of(mended.patch.every_step)]
+        return frozenset([*(tool.name for tool in self.program.tools), *patched])
 
 
 def common_of(opened: BatchOpened, registry: Registry, principal: Principal | None = None) -> Common:
@@ -80,9 +108,14 @@ def common_of(opened: BatchOpened, registry: Registry, principal: Principal | No
     )
 
 
+def patches_of(settled: Iterable[GroupSettled]) -> dict[str, Mended]:
+    """The patches of the groups that go on with one."""
+    return {event.group: Mended(event.patch) for event in settled if event.patch is not None}
+
+
 def shared_id(batch: str) -> str:
     """The run of the steps that all rows share."""
-    return f"{batch}.shared"
+    return f"{batch}.{SHARED}"
 
 
 def of_shared(common: Common, opened: BatchOpened) -> Common:

@@ -392,6 +392,8 @@ def compared(
 
 def _beginning(events: Sequence[Event]) -> tuple[e.RunOpened, e.PlanAccepted | None]:
     opened = events[0] if events else None
+    if isinstance(opened, e.BatchOpened | e.RowOpened):
+        raise BadInput("a batch, or a row of one, cannot be run again on its record")
     if not isinstance(opened, e.RunOpened):
         raise BadInput("a record that does not begin with the opening of its run cannot be run again")
     accepted = events[1] if len(events) > 1 else None

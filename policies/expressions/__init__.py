@@ -9,7 +9,7 @@ What it can say: `docs/language.md`, whose tables come from `functions.py`. It k
 from __future__ import annotations
 
 from .errors import EvaluationError, ExpressionError
-from .expression import Expression, parse, references, rename
+from .expression import Expression, constants, parse, references, rename
 from .fuel import FUEL, Fuel
 from .functions import FUNCTIONS, METHODS, Function
 from .grammar import NODES
@@ -32,6 +32,7 @@ __all__ = [
     "Template",
     "code_table",
     "compile_template",
+    "constants",
     "language_table",
     "parse",
     "problems",

@@ -18,7 +18,7 @@ from .names import Reference, free_names, references_in, renamed
 from .slips import repaired
 from .values import Json, weigh
 
-__all__ = ["Expression", "parse", "references", "rename"]
+__all__ = ["Expression", "constants", "parse", "references", "rename"]
 
 
 class Expression:
@@ -190,6 +190,20 @@ def _step_path(node: ast.AST) -> tuple[int, int, str] | None:
         case ast.Attribute(value=ast.Name(id="steps"), attr=name):
             return node.col_offset, node.end_col_offset or 0, name
     return None
+
+
+def constants(expression: Expression) -> tuple[str | int | float, ...]:
+    """The texts and numbers that stand in it, those in f-strings too; not how values are to be formatted."""
+    found, waiting = list[str | int | float](), list[ast.AST]([expression.tree])
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
+            found += [] if isinstance(node.value, bool) else [node.value]
+        elif isinstance(node, ast.FormattedValue):
+            waiting.append(node.value)
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return tuple(found)
 
 
 def references(expression: Expression) -> tuple[Reference, ...]:

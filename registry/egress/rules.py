@@ -144,7 +144,7 @@ class Egress:
             raise refused(f"tools may speak {' and '.join(self.schemes)}, not {shorten(scheme, 20)!r}")
         if user:
             raise refused("a URL must not carry a user name or a password; hand credentials over in a header")
-        self._admit_host(bare(host), port or _SCHEMES[scheme])
+        self._admit_host(bare(host), _SCHEMES[scheme] if port is None else port)
 
     def _admit_host(self, host: str, port: int) -> None:
         if read_address(host) is None:
@@ -158,6 +158,8 @@ class Egress:
             known = ", ".join(self.hosts) or "none"
             near = did_you_mean(host, self.hosts) or f"; there are {shorten(known, 120)}"
             raise refused(f"{shorten(host, 60)!r} is not among the hosts that may be called{near}")
+        if not 0 < port < 65536:
+            raise refused(f"{port} of {shorten(host, 60)!r} is no port: they go from 1 to 65535")
         if port < _SYSTEM_PORTS and port not in _SCHEMES.values() and not self._named(host, port):
             raise refused(
                 f"port {port} of {shorten(host, 60)!r} is none that tools may call",

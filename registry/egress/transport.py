@@ -80,7 +80,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
         A client would keep cookies, and write URLs into its log with all that they hold.
         """
-        request = httpx2.Request(method, url, headers=list(headers), content=content or None)
+        lines = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers]
+        request = httpx2.Request(method, url, headers=lines, content=content or None)
         response = await self.handle_async_request(request)
         try:
             body = await response.aread()

@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from ...policies.failures import Kind, ToolFailure
 from ...policies.text import shorten
@@ -30,6 +30,8 @@ __all__ = ["Sent", "request_of"]
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
 _UNFIT_FOR_HEADER = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_DECODED = 3
+"""So often a path may be decoded on its way, by proxies and servers: once here, and once more by each that does it again."""
 _DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
@@ -46,6 +48,15 @@ def request_of(
     operation: Operation, args: Mapping[str, Json], secrets: Mapping[str, str], headers: Mapping[str, str]
 ) -> Sent:
     """The request of a call; `secrets` by security scheme. Raises `ToolFailure` (`bad_args`) for what cannot be sent."""
+    try:
+        return _request_of(operation, args, secrets, headers)
+    except UnicodeEncodeError:
+        raise _bad("an argument holds half a surrogate pair, which cannot be sent as UTF-8") from None
+
+
+def _request_of(
+    operation: Operation, args: Mapping[str, Json], secrets: Mapping[str, str], headers: Mapping[str, str]
+) -> Sent:
     given = [(each, args[each.argument]) for each in operation.parameters if each.argument in args]
     path, query = _filled(operation.path, given)
     pairs = [query] if query else []
@@ -122,10 +133,17 @@ def _segment(parameter: Parameter, value: Json) -> str:
                 written = f";{name}={','.join(parts)}"
         case _:
             written = ",".join(parts)
-    if written.replace(".", "") == "":
+    if written.replace(".", "") == "" or _steps_aside(written):
         said = f"the path parameter {parameter.argument!r} is {shorten(repr(value), 40)}"
         raise _bad(f"{said}, which would lead to another path")
     return written
+
+
+def _steps_aside(written: str) -> bool:
+    """Whether there is a step up in it, or none at all, for a server that decodes a path before it looks where it leads."""
+    for _ in range(_DECODED):
+        written = unquote(written)
+    return any(part.partition(";")[0] in (".", "..") for part in re.split(r"[/\\]", written))
 
 
 def _parts(parameter: Parameter, value: Json) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -76,6 +77,8 @@ plain = st.recursive(
 """Any JSON value."""
 _object = st.dictionaries(_text, plain, max_size=3)
 _texts = st.lists(_text, max_size=3)
+_permission = _text.filter(lambda word: not re.search(r"(^|[:.])\s*($|[:.])|\*", word))
+"""A word that grants something: no segment is empty."""
 _rows = st.lists(_object, max_size=2).map(tuple)
 
 _step = st.fixed_dictionaries(
@@ -114,7 +117,11 @@ _failure = st.builds(
     retryable=st.booleans(),
 )
 _principal = st.builds(
-    Principal, id=_text, roles=_texts.map(tuple), permissions=_texts.map(tuple), attributes=_object
+    Principal,
+    id=_text,
+    roles=_texts.map(tuple),
+    permissions=st.lists(_permission, max_size=3).map(tuple),
+    attributes=_object,
 )
 _policies = st.builds(
     Policies,
@@ -139,7 +146,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("batch", "status", "kind", "code", "closing", "openings", "group"), _text),
     **dict.fromkeys(("ordinal", "rows", "events"), st.integers(0, 10**9)),
     **dict.fromkeys(("inputs", "question", "contracts", "rules"), _object),
-    **dict.fromkeys(("args", "approval", "source", "alike"), st.none() | _object),
+    **dict.fromkeys(("args", "approval", "source", "alike", "outputs"), st.none() | _object),
     **dict.fromkeys(
         ("used", "reserve"), st.none() | st.dictionaries(_text, st.integers(0, 2**70), max_size=2)
     ),
