@@ -447,7 +447,7 @@ class Heard(list[tuple[str, str]]):
 
     def __call__(self, said: Progress) -> None:
         """Note it."""
-        self.append((said.what, said.ended.state if said.ended is not None else said.why))
+        self.append((said.what, said.ended.state if isinstance(said.ended, Run) else said.why))
 
 
 async def test_runs_that_are_answered_are_taken_up() -> None:

@@ -72,7 +72,7 @@ def same_payments(ledger: str, payer: str, cents: int, day: str) -> list[str]:
         return [row[0] for row in db.execute(query, (payer, cents, day))]
 
 
-def booked(ledger: str, payment: str, context: ToolContext) -> Found | bool:
+def booked(ledger: str, payment: str, context: ToolContext) -> Found[int] | bool:
     """What the ledger has under the key of a call: nobody needs to be asked what became of it."""
     with _ledger(ledger) as db:
         query = "select number from refunds where key = ? and payment = ?"

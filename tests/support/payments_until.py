@@ -31,11 +31,11 @@ def main(deadly: int, arguments: list[str]) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def connect(*given: Any, **options: Any) -> sqlite3.Connection:
-        opened = sqlite3.connect(*given, **options)
+        opened: sqlite3.Connection = sqlite3.connect(*given, **options)
         opened.set_trace_callback(look)
         return opened
 
-    refunds.sqlite3 = SimpleNamespace(Connection=sqlite3.Connection, connect=connect)  # type: ignore[assignment]
+    refunds.sqlite3 = SimpleNamespace(Connection=sqlite3.Connection, connect=connect)  # type: ignore[assignment, attr-defined]
     spec = importlib.util.spec_from_file_location("payments_example", EXAMPLE / "__main__.py")
     assert spec is not None
     assert spec.loader is not None
