@@ -646,7 +646,7 @@ def test_ids_of_rows_are_for_rows(tmp_path: Path) -> None:
         assert engine.run_blocking(PLAN, inputs={"n": 1}, run_id="c.1").ok
         with pytest.raises(BadInput, match=r"could have no row 'c\.1'"):
             engine.run_batch_blocking(PLAN, rows(2), batch_id="c")
-        with pytest.raises(BadInput, match=r"'b\.2' is a run, and no batch"):
+        with pytest.raises(BadInput, match=r"'b\.2' is a row of batch 'b', and no batch"):
             engine.show_batch("b.2")
 
 
