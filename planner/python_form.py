@@ -21,6 +21,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any, TypeAlias
 
 from ..policies.effect import Effect
@@ -123,6 +124,8 @@ class _Program:
     def block(self, body: Sequence[ast.stmt], block: _Block) -> None:
         for statement in body:
             self.statement(statement, block)
+            if isinstance(statement, ast.Return):
+                return
 
     def statement(self, node: ast.stmt, block: _Block) -> None:
         match node:
@@ -167,16 +170,26 @@ class _Program:
             more: ast.expr = made if how == "add" else ast.List(elts=[made], ctx=ast.Load())
             block.names[name] = ast.BinOp(left=block.names[name], op=ast.Add(), right=more)
             return
-        block.loops[-1].gathered[name] = (how, made, block.conditions)
+        gathered = block.loops[-1].gathered
+        if name in gathered:
+            begun = block.names[name]
+            nothing = (
+                ast.List(elts=[], ctx=ast.Load()) if isinstance(begun, ast.List) else ast.Constant(value=0)
+            )
+            both = [_whole(one, nothing) for one in (gathered[name], (how, made, block.conditions))]
+            gathered[name] = ("add", ast.BinOp(left=both[0], op=ast.Add(), right=both[1]), [])
+        else:
+            gathered[name] = (how, made, block.conditions)
 
     def branch(self, node: ast.If, block: _Block) -> None:
-        asked = self.pure(node.test, "condition", block)
-        yes, no = block.inside(asked), block.inside(ast.UnaryOp(op=ast.Not(), operand=asked))
+        asked = _truth(self.pure(node.test, "condition", block))
+        yes, no = block.inside(asked), block.inside(_not(asked))
+        returned = len(self.returns)
         self.block(node.body, yes)
         self.block(node.orelse, no)
-        for body, other in ((node.body, no), (node.orelse, yes)):
-            if body and isinstance(body[-1], ast.Return):  # what follows is for the other case
-                block.conditions = list(other.conditions)
+        around = len(block.conditions)
+        for conditions, _ in self.returns[returned:]:  # what follows is for the other cases
+            block.conditions = [*block.conditions, _not(_all(conditions[around:]))]
         none = ast.Constant(value=None)
         for name in [n for n in {**yes.names, **no.names} if yes.names.get(n) is not no.names.get(n)]:
             block.names[name] = ast.IfExp(
@@ -198,7 +211,7 @@ class _Program:
             step = inner.steps[0]
             head = {"id": step["id"], "each": _template(listed), "as": item}
             block.steps.append({**head, **self.conditional(step, block)})
-            self.collect(loop, block, lambda what: _without_null(ast.Name(id=step["id"])))
+            self.collect(loop, block, lambda what: ast.Name(id=step["id"]))
         else:
             self.group(loop, inner.steps, listed, item, block)
 
@@ -250,9 +263,9 @@ class _Program:
             case ast.Call() if (tool := self.tool(node)) is not None:
                 return self.step(tool, node, wish, block)
             case ast.IfExp(test=test, body=body, orelse=orelse) if self.tool(body) or self.tool(orelse):
-                asked = self.pure(test, "condition", block)
+                asked = _truth(self.pure(test, "condition", block))
                 yes = self.value(body, wish, block.inside(asked))
-                no = self.value(orelse, wish, block.inside(ast.UnaryOp(op=ast.Not(), operand=asked)))
+                no = self.value(orelse, wish, block.inside(_not(asked)))
                 return yes if _is_none(no) else ast.IfExp(test=asked, body=yes, orelse=no)
             case ast.ListComp(elt=elt, generators=[ast.comprehension(target=target, iter=over, ifs=ifs)]) if (
                 self.calls(elt)
@@ -299,9 +312,11 @@ class _Program:
         return ast.Name(id=name)
 
     def conditional(self, step: Step, block: _Block) -> Step:
-        if not block.conditions or "when" in step:
+        """The step under the conditions around it, besides its own."""
+        if not block.conditions:
             return step
-        return {"id": step.pop("id"), "when": _template(_all(block.conditions)), **step}
+        own = [_read_back(step.pop("when"))] if "when" in step else []
+        return {"id": step.pop("id"), "when": _template(_all([*block.conditions, *own])), **step}
 
     def pure(self, node: ast.expr, wish: str, block: _Block) -> ast.expr:
         """The expression without calls of tools, which become steps before it, and in terms of steps."""
@@ -336,11 +351,12 @@ class _Lift(ast.NodeTransformer):
 
     def __init__(self, program: _Program, block: _Block, wish: str) -> None:
         self.program, self.block, self.wish = program, block, wish
-        self.bound: list[str] = []
+        self.bound: dict[str, str] = {}
+        """Names of comprehensions and lambdas, and what they are called where a step has that name."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.bound:
-            return node
+            return ast.Name(id=self.bound[node.id])
         if node.id in self.block.names:
             return copy.deepcopy(self.block.names[node.id])
         if node.id in self.program.inputs:
@@ -373,21 +389,42 @@ class _Lift(ast.NodeTransformer):
         first = node.generators[0]
         first.iter = self.visit(first.iter)
         names = [n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)]
-        self.bound += names
+        before, self.bound = self.bound, {**self.bound, **self.apart(names)}
         for place, generator in enumerate(node.generators):
+            generator.target = self.visit(generator.target)
             generator.iter = self.visit(generator.iter) if place else generator.iter
             generator.ifs = [self.visit(part) for part in generator.ifs]
         for part in ("elt", "key", "value"):
             if hasattr(node, part):
                 setattr(node, part, self.visit(getattr(node, part)))
-        del self.bound[len(self.bound) - len(names) :]
+        self.bound = before
         return node  # type: ignore[no-any-return]
 
+    def apart(self, names: list[str]) -> dict[str, str]:
+        return {name: self.spelled(name) for name in names}
+
+    def spelled(self, name: str) -> str:
+        others = (f"{name}_{number}" for number in count(2))
+        return next(n for n in chain([name], others) if n not in self.program.taken)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        return self.unless_calling(node, node.values[1:])
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        return self.unless_calling(node, [node.body, node.orelse])
+
+    def unless_calling(self, node: ast.expr, parts: list[ast.expr]) -> ast.AST:
+        """A step runs whatever the value around it is, so a call that may not be made wants an `if`."""
+        if any(map(self.program.calls, parts)):
+            raise _refused("a call of a tool inside and, or, if-else; write it below an if", node)
+        return self.generic_visit(node)
+
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
-        names = [a.arg for a in node.args.args]
-        self.bound += names
+        before, self.bound = self.bound, {**self.bound, **self.apart([a.arg for a in node.args.args])}
+        for argument in node.args.args:
+            argument.arg = self.bound[argument.arg]
         node.body = self.visit(node.body)
-        del self.bound[len(self.bound) - len(names) :]
+        self.bound = before
         return node
 
 
@@ -429,10 +466,6 @@ def _plain(loop: _Loop, name: str) -> bool:
     )
 
 
-def _without_null(listed: ast.expr) -> ast.expr:
-    return listed
-
-
 def _gathering(gathered: tuple[str, ast.expr, list[ast.expr]], item: str, listed: ast.expr) -> ast.expr:
     _, what, conditions = gathered
     generator = ast.comprehension(target=ast.Name(id=item), iter=listed, ifs=list(conditions), is_async=0)
@@ -442,6 +475,32 @@ def _gathering(gathered: tuple[str, ast.expr, list[ast.expr]], item: str, listed
 def _field(group: str, name: str) -> ast.expr:
     tree = ast.parse(f"[r.{name} for r in {group} if r is not None and r.{name} is not None]", mode="eval")
     return tree.body
+
+
+def _not(condition: ast.expr) -> ast.expr:
+    return ast.UnaryOp(op=ast.Not(), operand=condition)
+
+
+def _truth(node: ast.expr) -> ast.expr:
+    """A condition as a boolean: of a result, Python asks whether there is something in it."""
+    counted = (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("len", "sum", "first")
+    )
+    return _not(_not(node)) if isinstance(node, ast.Name) or counted else node
+
+
+def _read_back(template: Json) -> ast.expr:
+    text = template["$"] if isinstance(template, dict) else repr(template)
+    return ast.parse(text, mode="eval").body
+
+
+def _whole(gathered: tuple[str, ast.expr, list[ast.expr]], nothing: ast.expr) -> ast.expr:
+    """What one item adds, also where it adds nothing."""
+    how, what, conditions = gathered
+    made = what if how == "add" else ast.List(elts=[what], ctx=ast.Load())
+    return ast.IfExp(test=_all(conditions), body=made, orelse=nothing) if conditions else made
 
 
 def _returned(returns: list[tuple[list[ast.expr], ast.expr]]) -> ast.expr:

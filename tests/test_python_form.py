@@ -107,6 +107,27 @@ def test_a_call_is_a_step_and_a_constant_stays_one() -> None:
             2,
             ["b"],
         ),
+        (
+            "if len(name) > 5:\n    for p in find(name='x'):\n        if p.open:\n            send(to=p.mail, text='x')",
+            None,
+            [],
+        ),
+        (
+            "if len(name) > 0:\n    if len(name) < 5:\n        return 1\n    send(to='a', text='x')\nsend(to='b', text='x')",
+            1,
+            [],
+        ),
+        (
+            "out = []\nfor p in find(name='x'):\n    if p.open:\n        out.append(p.name)\n    else:\n        out.append(p.mail)\nreturn out",
+            ["Ada", "b@x"],
+            [],
+        ),
+        (
+            "out = []\nfor p in find(name='x'):\n    m = find(name=p.name)[0].mail\n    out.append([m for p in [1]])\nreturn out",
+            [["a@x"], ["a@x"]],
+            [],
+        ),
+        ("p = find(name='x')\nif p:\n    send(to='a', text='x')", None, ["a"]),
         ("return int('3') + sum(len(p.name) for p in find(name='x'))", 9, []),
     ],
 )
@@ -161,6 +182,7 @@ def test_in_a_patch_a_failed_step_is_replaced_by_its_name() -> None:
         ("import os", "line 1: only calls"),
         ("while True:\n    pass", "line 1: only calls"),
         ("x = 1\nfor p in [1]:\n    x = p", "line 3: a loop cannot change x"),
+        ("x = find(name='a') and send(to='b', text='c')", "line 1: a call of a tool inside and"),
         ("x.append(1)", "there is no x yet"),
         ("(" * 5000, "no Python program"),
     ],
