@@ -26,7 +26,7 @@ help: ## List the targets
 demo: $(RUN) ## Audit the licences of this very environment: plan, check, review, approve, run, re-plan, report
 	@if [ -t 0 ]; then yes=; else yes=--yes; fi; $(PY) examples/licence_audit --demo $$yes
 
-demo-local: $(LOCAL) ## The same audit, planned from a sentence by a model on this machine; FOREPLAN_MODEL=FILE, or it is pulled
+demo-local: $(LOCAL) ## The same audit, planned by a model on this machine; FOREPLAN_MODEL=FILE, or it is pulled
 	@if [ -t 0 ]; then yes=; else yes=--yes; fi; \
 	    if [ -z "$$FOREPLAN_MODEL" ]; then $(PY) -m foreplan models pull || exit 1; fi; \
 	    $(PY) examples/licence_audit --model "$${FOREPLAN_MODEL:-qwen2.5-coder-1.5b-instruct}" $$yes

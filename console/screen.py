@@ -8,6 +8,7 @@ print while a command runs goes to stderr. No exception reaches the user as a tr
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
@@ -106,6 +107,11 @@ class Screen:
             self.out.file.flush()
 
 
+_NEAREST = "foreplan.nearest"
+_LIKE = {"·": "-", "…": "...", "─": "-", "━": "="}
+"""Marks of ours, and what stands for them where the terminal does not have them."""
+
+
 class _Stream(Console):
     """A console that takes nothing for markup, and leaves it to us what happens when nobody reads."""
 
@@ -118,11 +124,22 @@ class _Stream(Console):
 
 
 def _never_fail_to_encode(file: TextIO) -> None:
-    """A character that the terminal's encoding lacks is shown as an escape, and is no error."""
+    """A character that the terminal's encoding lacks is shown as one like it, or an escape, and is no error."""
     reconfigure = getattr(file, "reconfigure", None)
     if reconfigure is not None:
         with suppress(ValueError, OSError):
-            reconfigure(errors="backslashreplace")
+            reconfigure(errors=_NEAREST)
+
+
+def _nearest(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    absent = error.object[error.start : error.end]
+    shown = (_LIKE.get(mark) or mark.encode("ascii", "backslashreplace").decode() for mark in absent)
+    return "".join(shown), error.end
+
+
+codecs.register_error(_NEAREST, _nearest)
 
 
 @contextmanager

@@ -87,6 +87,7 @@ class Batching(Driving):
         rules = BatchRules() if rules is None else rules
         expect(BatchRules, rules, "the rules of the batch", "BatchRules(at_once=...) makes some")
         outputs = Outputs.of(results, failures, overwrite)
+        outputs.leave_alone(getattr(self.journal, "path", None))
         examined = await self._examined(plan, rows, columns, constants)
         if strict:
             examined.refuse_set_aside()

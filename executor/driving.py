@@ -131,9 +131,8 @@ class Driving(Planning):
         """
         if approval is None:
             if approval_needed([self.registry[name] for name in tools_of(plan)], self.policies):
-                raise NotApproved(
-                    "this plan needs an approval: review it, then run it with engine.approve(...)"
-                )
+                yes = "engine.approve(...)" if rows is None else f"engine.approve(plan, batch={rows}, by=...)"
+                raise NotApproved(f"this plan needs an approval: review it, then run it with approval={yes}")
             return
         expect(
             Approval, approval, "the approval", "engine.approve(...) gives one, read_approval(...) reads one"

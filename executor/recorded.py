@@ -49,8 +49,9 @@ def recorded(journal: Journal, run_id: str, at: int | None = None) -> State:
             raise BadInput(f"run {run_id!r} has the events 1 to {len(events)}, and none {at!r}")
         events = events[:at]
     if events and isinstance(events[0], e.BatchOpened):
+        row = f"its rows are runs, as {run_id + '.1'!r}"
         raise BadInput(
-            f"{run_id!r} is a batch, and no run: show_batch tells of it, and its rows are runs, as {run_id + '.1'!r}"
+            f"{run_id!r} is a batch, and no run: engine.show_batch, or foreplan show, tells of it; {row}"
         )
     if events and isinstance(events[0], e.RowOpened):
         common = common_recorded(journal, events[0].batch, shared=events[0].ordinal == 0)
@@ -70,6 +71,8 @@ def batch_opened(journal: Journal, batch: str) -> e.BatchOpened:
     """What a batch was opened with. Raises `UnknownRun`, and `BadInput` for a run that is none."""
     first = next(iter(journal.events(batch)), None)
     if not isinstance(first, e.BatchOpened):
+        if isinstance(first, e.RowOpened):
+            raise BadInput(f"{batch!r} is a row of batch {first.batch!r}, and no batch: say {first.batch!r}")
         raise BadInput(f"{batch!r} is a run, and no batch")
     return first
 

@@ -10,6 +10,7 @@ Nothing is guessed: what is refused goes back to the model as findings.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -74,7 +75,13 @@ def _as_written(document: Json) -> Json:
     return document
 
 
-def read_plan_answer(message: AIMessage, request: PlanRequest, *, reading: Reading = _as_written) -> Proposal:
+def read_plan_answer(
+    message: AIMessage,
+    request: PlanRequest,
+    *,
+    reading: Reading = _as_written,
+    program: Callable[[str], Json] | None = None,
+) -> Proposal:
     """The plan in a model's answer; its goal and inputs are those of the request, whatever the model wrote there.
 
     Raises `ModelDeclined` where the model says that it cannot, `AnswerUnreadable` where there is no plan.
@@ -82,14 +89,18 @@ def read_plan_answer(message: AIMessage, request: PlanRequest, *, reading: Readi
     given: dict[str, Json] = {"goal": request.goal} if request.goal else {}
     if request.inputs is not None:
         given["inputs"] = request.inputs
-    return _read(message, "plan", request.tools.names, given, reading)
+    return _read(message, "plan", request.tools.names, given, reading, program)
 
 
 def read_patch_answer(
-    message: AIMessage, request: ReplanRequest, *, reading: Reading = _as_written
+    message: AIMessage,
+    request: ReplanRequest,
+    *,
+    reading: Reading = _as_written,
+    program: Callable[[str], Json] | None = None,
 ) -> Proposal:
     """The patch in a model's answer. Raises `ModelDeclined` or `AnswerUnreadable`."""
-    return _read(message, "patch", request.tools.names, {}, reading)
+    return _read(message, "patch", request.tools.names, {}, reading, program)
 
 
 def read_value(message: AIMessage) -> Json:
@@ -105,11 +116,16 @@ def _usage(message: AIMessage) -> dict[str, float] | None:
 
 
 def _read(
-    message: AIMessage, wanted: _Wanted, names: Collection[str], given: dict[str, Json], reading: Reading
+    message: AIMessage,
+    wanted: _Wanted,
+    names: Collection[str],
+    given: dict[str, Json],
+    reading: Reading,
+    program: Callable[[str], Json] | None,
 ) -> Proposal:
     notes: list[str] = []
     try:
-        source = _only_object(message)
+        source = _only_object(message) if program is None else _program(message, program)
         document = reading(source.document)
         _refuse_other(document, wanted)
         if isinstance(document.get("cannot_plan"), str):
@@ -137,6 +153,18 @@ def _only_object(message: AIMessage) -> Source:
             "bad_answer", f"the answer holds {len(answers)} different objects; send the one that is meant"
         )
     return _strictly(answers[0])
+
+
+def _program(message: AIMessage, read: Callable[[str], Json]) -> Source:
+    """What the program in the text means; one that is fenced is taken out of the prose around it."""
+    text = message.content[:_LONGEST].lstrip("\ufeff")
+    thought = _THOUGHT.match(text)
+    text = text[thought.end() if thought else 0 :]
+    fenced = _FENCED.findall(text)
+    if message.finish_reason == "length":
+        _refuse("cut_off", "the program is cut off before its end; answer again, with fewer or shorter lines")
+    document = read(fenced[0] if len(fenced) == 1 else text.strip())
+    return Source("answer.json", json.dumps(document), document, is_json=True)
 
 
 def _only_value(message: AIMessage) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from ..policies.errors import BadInput
 from ..policies.spelling import spelled
@@ -14,13 +14,18 @@ from .arriving import ArrivingSteps
 from .models.chat import ChatModel, ask_model, expect_models
 from .models.chunks import AIMessageChunk, ask_streaming
 from .models.messages import AIMessage, Message
-from .plan_schema import Form, response_schema
+from .plan_schema import Form as SchemaForm
+from .plan_schema import response_schema
 from .prompt import COMPOSITIONS, Example, plan_messages, replan_messages
 from .python_form import from_python
+from .python_grammar import python_grammar
 from .requests import PlanRequest, Proposal, ReplanRequest
 from .strict_form import STRICT_RULES, from_strict
 
 __all__ = ["ModelPlanner"]
+
+Form: TypeAlias = SchemaForm | Literal["python"]
+_FORMS = (*get_args(SchemaForm), "python")
 
 
 @spelled
@@ -30,7 +35,8 @@ class ModelPlanner:
     `examples` show how steps are put together, with tools that do not exist; `instructions` are yours, added to the
     rules; `config` is handed to the model as it is. `form` is that of the JSON Schema sent with each request: "full",
     "strict" for services whose structured output accepts little, "compact" where schemas must be small (`plan_schema.py`),
-    "python" for small models, who are told less, too (`python_form.py`, `short_prompt.py`). The model's answer may be wrapped in prose or fences. Raises `ModelDeclined` (a `CannotPlan`) and `AnswerUnreadable` (a `PlanUnreadable`), both with the answer's `text` and
+    "python" lets small models answer with a program in place of a document, and tells them less (`python_form.py`,
+    `short_prompt.py`; it has no place for your `examples`). The model's answer may be wrapped in prose or fences. Raises `ModelDeclined` (a `CannotPlan`) and `AnswerUnreadable` (a `PlanUnreadable`), both with the answer's `text` and
     `usage`; what the model itself raises passes through.
     """
 
@@ -43,8 +49,8 @@ class ModelPlanner:
         config: Mapping[str, Any] | None = None,
         form: Form = "full",
     ) -> None:
-        if form not in get_args(Form):
-            raise BadInput(f"a schema has no form {form!r}; there are {', '.join(get_args(Form))}")
+        if form not in _FORMS:
+            raise BadInput(f"a schema has no form {form!r}; there are {', '.join(_FORMS)}")
         expect_models(model)
         self.model = model
         self.examples = examples if examples is COMPOSITIONS else tuple(examples)
@@ -55,17 +61,19 @@ class ModelPlanner:
     async def plan(self, request: PlanRequest) -> Proposal:
         """The plan that the model writes for this goal."""
         messages = plan_messages(request, **self._telling)
-        schema = response_schema(request.tools, form=self.form)
-        answer = await self._ask(messages, schema, arrived=request.arrived)
-        return read_plan_answer(answer, request, reading=partial(self._read, tools=request.tools))
+        answer = await self._ask(messages, self._schema(request.tools), arrived=request.arrived)
+        inputs = (request.inputs or {}).get("properties", ())
+        return read_plan_answer(answer, request, **self._reading(request.tools, inputs=inputs))
 
     async def replan(self, request: ReplanRequest) -> Proposal:
         """The patch that the model writes for what failed."""
         messages = replan_messages(request, **self._telling)
-        answer = await self._ask(messages, response_schema(request.tools, form=self.form, patch=True))
-        names = tuple(request.plan.by_id)
+        answer = await self._ask(messages, self._schema(request.tools, patch=True))
+        inputs = (request.plan.inputs or {}).get("properties", ())
         return read_patch_answer(
-            answer, request, reading=partial(self._read, tools=request.tools, names=names)
+            answer,
+            request,
+            **self._reading(request.tools, inputs=inputs, names=tuple(request.plan.by_id), patch=True),
         )
 
     @property
@@ -75,14 +83,16 @@ class ModelPlanner:
             said = f"{said.strip()}\n\n{STRICT_RULES}".strip()
         return {"examples": self.examples, "instructions": said, "short": self.form == "python"}
 
-    def _read(self, document: Any, tools: Registry, names: Sequence[str] = ()) -> Any:
-        match self.form:
-            case "strict":
-                return from_strict(document, tools)
-            case "python":
-                return from_python(document, tools, names=names)
-            case _:
-                return document
+    def _schema(self, tools: Registry, *, patch: bool = False) -> dict[str, Any]:
+        if self.form == "python":
+            return {"type": "string", "x-grammar": python_grammar(tools)}
+        return response_schema(tools, form=self.form, patch=patch)
+
+    def _reading(self, tools: Registry, **known: Any) -> dict[str, Any]:
+        """How an answer is turned into a document."""
+        if self.form == "python":
+            return {"program": partial(from_python, registry=tools, **known)}
+        return {"reading": partial(from_strict, registry=tools)} if self.form == "strict" else {}
 
     async def _ask(
         self,

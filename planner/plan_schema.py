@@ -4,7 +4,6 @@
               value steps, groups, repeats, undo                          for validators, and services that take schemas
     strict    the same in what strict structured output accepts           see `strict_form`, which also reads it back
     compact   names of tools and arguments, their types left to the check  where full is too large
-    python    every value is a Python expression, as text               for small models; see `python_form`
 
 What the check accepts is valid here. The converse does not hold: types of expressions, rings, unknown names are the
 check's. So a tool's schema is widened where an expression may stand inside: `oneOf` becomes `anyOf`, and `not`, `if`
@@ -23,22 +22,19 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .plan import DEEPEST_GROUP
 from .prompt import answer_schema
-from .python_form import from_python, python_schema, to_python
 from .strict_form import from_strict, strict_schema, to_strict
 
 __all__ = [
     "LARGEST",
     "Form",
-    "from_python",
     "from_strict",
     "plan_schema",
     "response_schema",
-    "to_python",
     "to_strict",
 ]
 
 Json: TypeAlias = Any
-Form = Literal["full", "strict", "compact", "python"]
+Form = Literal["full", "strict", "compact"]
 
 LARGEST = 100_000
 """Characters of a schema that is sent with a request; large services refuse more than about 120,000."""
@@ -61,7 +57,7 @@ def plan_schema(registry: Registry, *, form: Form = "full", patch: bool = False)
     """The JSON Schema (draft 2020-12) of a plan with these tools, or of a patch, or of `cannot_plan`.
 
     `replaces` is known in patches only; a plan that was patched holds it and does not fit the schema of a plan. A
-    strict schema is of the strict form: `from_strict` turns an answer into the document; `from_python` likewise.
+    strict schema is of the strict form: `from_strict` turns an answer into the document.
     """
     match form:
         case "full":
@@ -70,8 +66,6 @@ def plan_schema(registry: Registry, *, form: Form = "full", patch: bool = False)
             return strict_schema(registry, patch=patch)
         case "compact":
             return _compact(registry, patch)
-        case "python":
-            return python_schema(registry, patch=patch)
 
 
 def response_schema(registry: Registry, *, form: Form = "full", patch: bool = False) -> dict[str, Any]:
@@ -81,7 +75,7 @@ def response_schema(registry: Registry, *, form: Form = "full", patch: bool = Fa
     text, and no other stands for it.
     """
     forms: list[Callable[[], dict[str, Any]]] = [lambda: plan_schema(registry, form=form, patch=patch)]
-    if form in ("strict", "python"):
+    if form == "strict":
         return forms[0]()
     if form == "full":
         forms.append(lambda: _compact(registry, patch))

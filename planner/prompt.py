@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.expressions import FUNCTIONS, METHODS
@@ -22,9 +22,8 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .findings import Finding
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
-from .python_form import to_python
 from .requests import PlanRequest, ReplanRequest
-from .short_prompt import SHORT_REMINDER, SHORT_RULES, short_examples, short_functions, short_tools
+from .short_prompt import SHORT_PATCH, short_system
 
 __all__ = [
     "COMPOSITIONS",
@@ -203,15 +202,16 @@ def plan_messages(
     instructions: str = "",
     short: bool = False,
 ) -> list[Message]:
-    """What is said to get a plan; `short` is for small models (`short_prompt.py`), whose answer is in the Python form."""
+    """What is said to get a plan; `short` is for small models (`short_prompt.py`), whose answer is a program."""
+    if short:
+        return _messages(request, short_system(request.tools, instructions), _shortly(request), short)
     asked = [f"Goal: {request.goal}"]
     if request.inputs is not None:
         asked.append(f"Inputs (JSON Schema), as inputs.NAME: {_compact(request.inputs)}")
     else:
         asked.append("There are no inputs.")
     asked.extend(f"Note: {note}" for note in request.notes)
-    asked += [SHORT_REMINDER] if short else []
-    return _messages(request, _system(request.tools, examples, instructions, short), "\n".join(asked))
+    return _messages(request, _system(request.tools, examples, instructions), "\n".join(asked))
 
 
 def replan_messages(
@@ -224,9 +224,19 @@ def replan_messages(
     """What is said to get a patch: the goal, and what `request.to_json()` lets a model see of the run."""
     state = request.to_json()
     goal, notes = state.pop("goal"), state.pop("notes")
-    asked = [f"Goal: {goal}", _PATCH, *([_DATA] if request.show_tool_text else []), _compact(state)]
+    how = SHORT_PATCH if short else _PATCH
+    asked = [f"Goal: {goal}", how, *([_DATA] if request.show_tool_text else []), _compact(state)]
     asked.extend(f"Note: {note}" for note in notes)
-    return _messages(request, _system(request.tools, examples, instructions, short), "\n".join(asked))
+    if short:
+        return _messages(request, short_system(request.tools, instructions), "\n".join(asked), short)
+    return _messages(request, _system(request.tools, examples, instructions), "\n".join(asked))
+
+
+def _shortly(request: PlanRequest) -> str:
+    names = request.inputs.get("properties", {}) if request.inputs else {}
+    told = ", ".join(f"inputs.{name}" for name in names)
+    notes = (f"Note: {note}" for note in request.notes)
+    return "\n".join([f"Inputs: {told or 'none'}", *notes, f"Request: {request.goal}"])
 
 
 def answer_schema(names: Iterable[str], *, patch: bool = False) -> dict[str, Any]:
@@ -269,30 +279,30 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _messages(request: PlanRequest | ReplanRequest, system: str, asked: str) -> list[Message]:
+def _messages(
+    request: PlanRequest | ReplanRequest, system: str, asked: str, short: bool = False
+) -> list[Message]:
     said: list[Message] = [SystemMessage(_clean(system))]
     if not request.findings:
         return [*said, HumanMessage(_clean(asked))]
-    wrong = _complaint(request.findings)
+    wrong = _complaint(request.findings, short)
     if not request.previous:
         return [*said, HumanMessage(_clean(f"{asked}\n{wrong}"))]
     previous = AIMessage(_clean(request.previous[:_PREVIOUS]))
     return [*said, HumanMessage(_clean(asked)), previous, HumanMessage(_clean(wrong))]
 
 
-def _system(tools: Registry, examples: Sequence[Example], instructions: str, short: bool) -> str:
-    parts = [SHORT_RULES, short_functions(), _MANNERS] if short else [_ANSWER, _RULES, _functions(), _MANNERS]
-    if short and examples is COMPOSITIONS:
-        parts.append(short_examples())
-    elif examples:
-        parts.append(_shown(examples, to_python if short else dict))
+def _system(tools: Registry, examples: Sequence[Example], instructions: str) -> str:
+    parts = [_ANSWER, _RULES, _functions(), _MANNERS]
+    if examples:
+        parts.append(_shown(examples))
     if instructions:
         parts.append(instructions.strip())
-    return "\n\n".join([*parts, short_tools(tools) if short else _catalogue(tools)])
+    return "\n\n".join([*parts, _catalogue(tools)])
 
 
-def _shown(examples: Sequence[Example], write: Callable[[Mapping[str, Any]], dict[str, Any]]) -> str:
-    shown = [f"Goal: {example.goal}\n{_compact(write(example.answer))}" for example in examples]
+def _shown(examples: Sequence[Example]) -> str:
+    shown = [f"Goal: {example.goal}\n{_compact(dict(example.answer))}" for example in examples]
     return "\n".join(["# Examples (their tools are made up; never use them)", *shown])
 
 
@@ -302,7 +312,7 @@ def _catalogue(tools: Registry) -> str:
 
 def plan_language() -> str:
     """How a whole plan document is written, for a model that nobody asks for one: without the tools, see `catalogue`."""
-    shown = _shown([example for example in COMPOSITIONS if "steps" in example.answer], dict)
+    shown = _shown([example for example in COMPOSITIONS if "steps" in example.answer])
     return "\n\n".join([_PLAN, _RULES, _functions(), _MANNERS, shown])
 
 
@@ -355,18 +365,21 @@ def _bare(schema: Json) -> Json:
     return {k: v if k in _DATA_WORDS else _bare(v) for k, v in kept.items()}
 
 
-def _complaint(findings: Sequence[Finding]) -> str:
+def _complaint(findings: Sequence[Finding], short: bool = False) -> str:
     """Errors only, where there are any; never what is merely unknown."""
     grave = [f for f in findings if f.severity == "error"] or [f for f in findings if f.severity == "warning"]
     lines = [
-        f"- {f.pointer or 'answer'}: {f.message}{f' ({f.suggestion})' if f.suggestion else ''}"
+        f"- {'' if short else (f.pointer or 'answer') + ': '}{f.message}{f' ({f.suggestion})' if f.suggestion else ''}"
         for f in grave[:_FINDINGS]
     ]
     if len(grave) > _FINDINGS:
         lines.append(f"- and {len(grave) - _FINDINGS} more like these")
-    return "\n".join(
-        ["The answer cannot be used:", *lines, "Send the whole answer again, corrected, as one JSON object."]
+    again = (
+        "the whole program again, corrected"
+        if short
+        else "the whole answer again, corrected, as one JSON object"
     )
+    return "\n".join(["The answer cannot be used:", *lines, f"Send {again}."])
 
 
 def _compact(document: Json) -> str:

@@ -1,262 +1,512 @@
-"""Plans in the form that small models write best, and back: every value is one Python expression, as text.
+"""A program of a small model as the plan that it means.
 
-    a document                                      the same in the Python form
-    {"to": {"$": "inputs.to"}, "size": 3}           {"to": "inputs.to", "size": "3"}
-    {"text": "done"}                                {"text": "'done'"}
-    {"text": {"$": "f'Dear {user.name}'"}}          {"text": "f'Dear {user.name}'"}
+    a = find(name='x')                          {id: a, tool: find, args: {name: x}}
+    b = [send(to=p.mail) for p in a if p.ok]    {id: b, each: [p for p in a if p.ok], as: p, tool: send, …}
+    for p in a:                                 {each: a, as: p, steps: […], output: …}, or `each` of the one step in it
+    if len(b) > 3:                              `when` of each step in it
+    f(x=g(y=1).z)                               a step for g, before the one for f
+    c = []  …  c.append(x)  …  n += 1           the outputs of the loop, gathered
+    return x                                    output
 
-A small model forgets the `$` of an expression and the quotes of a text. Here there is no `$` to forget, and the quotes
-show by themselves: what is no expression, or speaks of nothing there is, is a text where the tool takes one. A name
-that looks like one that there is stays an expression, so that the check finds the typing mistake.
-
-Whether a step runs for each of several, and under which condition, is said of every call, with an empty text for no:
-what may be left out is forgotten. Groups, repeats and undo have no place in it.
+Nothing runs: Python's own parser reads it, and what is none of these is refused with its line. Names that are assigned
+anew stand for the newer step. Whatever has an effect keeps its place in the program: later calls wait for it (`after`);
+calls that only read run side by side.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..policies.expressions import Expression, ExpressionError, parse, rename
-from ..policies.text import nearest
+from ..policies.effect import Effect
+from ..policies.expressions import valid_id
 from ..registry.registry import Registry
 from ..registry.tools import Tool
+from .findings import Finding, PlanUnreadable
+from .python_names import arguments_of, names_of
 
-__all__ = ["from_python", "python_schema", "to_python"]
+__all__ = ["HEADER", "ON_FAILURE", "from_python"]
 
 Json: TypeAlias = Any
+Step: TypeAlias = dict[str, Json]
 
-_TEXT = {"type": "string"}
-_ALWAYS = frozenset({"inputs", "run", "index"})
-_WHETHER: dict[str, Json] = {"each": _TEXT, "as": _TEXT, "when": _TEXT}
-_LITERAL = (ast.Constant, ast.List, ast.Dict, ast.UnaryOp, ast.USub, ast.Load)
+HEADER = "def main(inputs):"
+"""How an answer begins: without it small models import what there is not."""
+
+ON_FAILURE = "on_failure"
+"""The argument that every call may have besides its own."""
 
 
-# ---- the schema ----------------------------------------------------------------------------------------------------
+def from_python(
+    text: str,
+    registry: Registry,
+    *,
+    inputs: Iterable[str] = (),
+    names: Iterable[str] = (),
+    patch: bool = False,
+) -> dict[str, Json]:
+    """The plan document, or the patch, that a program means. Raises `PlanUnreadable`.
 
-
-def python_schema(registry: Registry, *, patch: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a plan, or of a patch, in this form.
-
-    In the order in which a model has to write it: the tool tells whether it wants one of several, the item of `each` is
-    named before it is used.
+    `names` are the steps that there are already: in a patch, what is assigned to one of them replaces it.
     """
-    before: dict[str, Json] = {"id": {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,63}$"}}
-    before |= {"replaces": _TEXT} if patch else {}
-    behind: dict[str, Json] = {"after": _list(_TEXT), "on_failure": {"enum": ["stop", "skip"]}}
-    calls = [
-        _object(
-            before | {"tool": {"const": tool.name}} | _WHETHER | {"args": _arguments(tool)} | behind,
-            ["id", "tool", "each", "when", "args"],
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        raise _refused(f"this is no Python program{f', line {line}' if line else ''}: {error}") from None
+    document = _Program(registry, inputs, names).read(tree)
+    if not patch or "cannot_plan" in document:
+        return document
+    steps = [_replacing(step, frozenset(names)) for step in document.pop("steps")]
+    return {"add": steps, **document}
+
+
+def _replacing(step: Step, names: Iterable[str]) -> Step:
+    """A step that was assigned to the name of one there is: `fresh` gave it that name with a number."""
+    whom = re.sub(r"_\d+$", "", step["id"])
+    return {"id": step["id"], "replaces": whom, **step} if whom in names and whom != step["id"] else step
+
+
+def _refused(message: str, node: ast.AST | None = None) -> PlanUnreadable:
+    line = f"line {node.lineno}: " if node is not None and hasattr(node, "lineno") else ""
+    return PlanUnreadable([Finding("bad_answer", "error", "", f"{line}{message}")])
+
+
+@dataclass
+class _Loop:
+    """What a loop gathers: name -> (how, what, under which conditions); and the names that begin inside."""
+
+    gathered: dict[str, tuple[str, ast.expr, list[ast.expr]]] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Block:
+    """Where statements are read: what names stand for, the steps so far, conditions around, loops around."""
+
+    names: dict[str, ast.expr]
+    steps: list[Step]
+    conditions: list[ast.expr]
+    loops: list[_Loop]
+
+    def inside(self, condition: ast.expr) -> _Block:
+        return _Block(dict(self.names), self.steps, [*self.conditions, condition], self.loops)
+
+
+class _Program:
+    def __init__(self, registry: Registry, inputs: Iterable[str], names: Iterable[str]) -> None:
+        self.tools = {written: registry[name] for name, written in names_of(registry).items()}
+        self.inputs = frozenset(inputs)
+        self.taken = set(names)
+        self.returns: list[tuple[list[ast.expr], ast.expr]] = []
+        """What is returned, under which conditions, in the order of the program."""
+
+    # ---- statements
+
+    def read(self, tree: ast.Module) -> dict[str, Json]:
+        body = tree.body
+        if len(body) == 1 and isinstance(body[0], ast.FunctionDef):
+            body = body[0].body
+        if reason := _declined(body):
+            return {"cannot_plan": reason}
+        block = _Block({}, [], [], [])
+        self.block(body, block)
+        _in_order(block.steps, self.effects)
+        document: dict[str, Json] = {"steps": block.steps}
+        return document | ({"output": _template(_returned(self.returns))} if self.returns else {})
+
+    def block(self, body: Sequence[ast.stmt], block: _Block) -> None:
+        for statement in body:
+            self.statement(statement, block)
+
+    def statement(self, node: ast.stmt, block: _Block) -> None:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self.assign(name, value, block)
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
+                self.gather("add", name, value, block)
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[value])
+            ):
+                self.gather("append", name, value, block)
+            case ast.Expr(value=ast.Constant()) | ast.Pass():
+                return
+            case ast.Expr(value=value):
+                self.value(value, "", block)
+            case ast.For(target=target, iter=over, body=body, orelse=[]):
+                self.loop(target, over, body, block)
+            case ast.If():
+                self.branch(node, block)
+            case ast.Return(value=value) if not block.loops:
+                made = self.pure(value or ast.Constant(value=None), "result", block)
+                self.returns.append((block.conditions, made))
+            case _:
+                raise _refused(
+                    "only calls, assignments, `for`, `if` and one `return` at the end can stand in a program",
+                    node,
+                )
+
+    def assign(self, name: str, value: ast.expr, block: _Block) -> None:
+        if block.loops:
+            if name in block.names and name not in block.loops[-1].own:
+                raise _refused(f"a loop cannot change {name}; use {name}.append(…) or a new name", value)
+            block.loops[-1].own.add(name)
+        block.names[name] = self.value(value, name, block)
+
+    def gather(self, how: str, name: str, value: ast.expr, block: _Block) -> None:
+        """`append` and `+=`: at once, or by the loop around."""
+        if name not in block.names:
+            raise _refused(f"there is no {name} yet", value)
+        made = self.pure(value, name, block)
+        if not block.loops or name in block.loops[-1].own:
+            more: ast.expr = made if how == "add" else ast.List(elts=[made], ctx=ast.Load())
+            block.names[name] = ast.BinOp(left=block.names[name], op=ast.Add(), right=more)
+            return
+        block.loops[-1].gathered[name] = (how, made, block.conditions)
+
+    def branch(self, node: ast.If, block: _Block) -> None:
+        asked = self.pure(node.test, "condition", block)
+        yes, no = block.inside(asked), block.inside(ast.UnaryOp(op=ast.Not(), operand=asked))
+        self.block(node.body, yes)
+        self.block(node.orelse, no)
+        for body, other in ((node.body, no), (node.orelse, yes)):
+            if body and isinstance(body[-1], ast.Return):  # what follows is for the other case
+                block.conditions = list(other.conditions)
+        none = ast.Constant(value=None)
+        for name in [n for n in {**yes.names, **no.names} if yes.names.get(n) is not no.names.get(n)]:
+            block.names[name] = ast.IfExp(
+                test=asked, body=yes.names.get(name, none), orelse=no.names.get(name, none)
+            )
+
+    def loop(self, target: ast.expr, over: ast.expr, body: Sequence[ast.stmt], block: _Block) -> None:
+        listed = self.pure(over, "items", block)
+        item = self.fresh(target.id if isinstance(target, ast.Name) else "item")
+        loop = _Loop()
+        inner = _Block({**block.names, **_unpacked(target, item)}, [], [], [*block.loops, loop])
+        loop.own |= set(_unpacked(target, item))
+        self.block(body, inner)
+        for name in loop.own:
+            block.names.setdefault(name, ast.Name(id=name))
+        if not inner.steps:
+            self.collect(loop, block, lambda what: _gathering(what, item, listed))
+        elif len(inner.steps) == 1 and _may_repeat(inner.steps[0]) and _plain(loop, inner.steps[0]["id"]):
+            step = inner.steps[0]
+            head = {"id": step["id"], "each": _template(listed), "as": item}
+            block.steps.append({**head, **self.conditional(step, block)})
+            self.collect(loop, block, lambda what: _without_null(ast.Name(id=step["id"])))
+        else:
+            self.group(loop, inner.steps, listed, item, block)
+
+    def group(self, loop: _Loop, steps: list[Step], listed: ast.expr, item: str, block: _Block) -> None:
+        _in_order(steps, self.effects)
+        name = self.fresh(f"each_{item}")
+        outputs = {n: _template(_if(conditions, what)) for n, (_, what, conditions) in loop.gathered.items()}
+        step: Step = {"id": name, "each": _template(listed), "as": item, "steps": steps}
+        step |= {"output": outputs} if outputs else {}
+        block.steps.append(self.conditional(step, block))
+        for gathered in loop.gathered:
+            self.collect(
+                _Loop({gathered: loop.gathered[gathered]}),
+                block,
+                lambda what, of=gathered: _field(name, of),  # type: ignore[misc]
+            )
+
+    def collect(self, loop: _Loop, block: _Block, listing: Callable[[Any], ast.expr]) -> None:
+        """What a loop gathered, as the values of the names after it."""
+        for name, gathered in loop.gathered.items():
+            every = listing(gathered)
+            begun = block.names[name]
+            if gathered[0] == "add" and not isinstance(begun, ast.List):
+                every = ast.Call(func=ast.Name(id="sum"), args=[every], keywords=[])
+            elif gathered[0] == "add":
+                every = ast.Call(func=ast.Name(id="flat"), args=[every], keywords=[])
+            empty = isinstance(begun, ast.List) and not begun.elts
+            value = every if empty else ast.BinOp(left=begun, op=ast.Add(), right=every)
+            if block.loops and name not in block.loops[-1].own:
+                block.loops[-1].gathered[name] = ("add", every, block.conditions)
+            block.names[name] = value
+
+    # ---- values
+
+    def value(self, node: ast.expr, wish: str, block: _Block) -> ast.expr:
+        """What an assigned value is: a call or a computed value becomes a step, a constant or a path stands for itself."""
+        if (made := self.called(node, wish, block)) is not None:
+            return made
+        made = self.pure(node, wish or "value", block)
+        if not wish or isinstance(made, ast.Constant | ast.Name | ast.Attribute) or _is_empty(made):
+            return made
+        name = self.fresh(wish)
+        block.steps.append(self.conditional({"id": name, "value": _template(made)}, block))
+        return ast.Name(id=name)
+
+    def called(self, node: ast.expr, wish: str, block: _Block) -> ast.expr | None:
+        """The step of a call, alone, under a condition or for each of several; None for anything else."""
+        match node:
+            case ast.Call() if (tool := self.tool(node)) is not None:
+                return self.step(tool, node, wish, block)
+            case ast.IfExp(test=test, body=body, orelse=orelse) if self.tool(body) or self.tool(orelse):
+                asked = self.pure(test, "condition", block)
+                yes = self.value(body, wish, block.inside(asked))
+                no = self.value(orelse, wish, block.inside(ast.UnaryOp(op=ast.Not(), operand=asked)))
+                return yes if _is_none(no) else ast.IfExp(test=asked, body=yes, orelse=no)
+            case ast.ListComp(elt=elt, generators=[ast.comprehension(target=target, iter=over, ifs=ifs)]) if (
+                self.calls(elt)
+            ):
+                return self.comprehended(elt, target, over, ifs, wish, block)
+        return None
+
+    def comprehended(
+        self, elt: ast.expr, target: ast.expr, over: ast.expr, ifs: list[ast.expr], wish: str, block: _Block
+    ) -> ast.expr:
+        listed = over
+        if ifs:
+            kept = ast.Name(id=target.id) if isinstance(target, ast.Name) else ast.Tuple(elts=target.elts)  # type: ignore[attr-defined]
+            generator = ast.comprehension(target=target, iter=over, ifs=ifs, is_async=0)
+            listed = ast.ListComp(elt=kept, generators=[generator])
+        gathered = wish or "results"
+        scratch = _Block(
+            {**block.names, gathered: ast.List(elts=[], ctx=ast.Load())},
+            block.steps,
+            block.conditions,
+            block.loops,
         )
-        for tool in sorted(registry, key=lambda tool: tool.name)
-    ]
-    steps = _list({"anyOf": [*calls, _object(before | {"value": _TEXT} | behind, ["id", "value"])]})
-    answer = {"drop": _list(_TEXT), "add": steps} if patch else {"steps": steps | {"minItems": 1}}
-    whole = _object({**answer, "output": _TEXT}, ["add"] if patch else ["steps"])
-    return {"anyOf": [whole, _object({"cannot_plan": _TEXT | {"minLength": 1}}, ["cannot_plan"])]}
+        append = ast.Call(
+            func=ast.Attribute(value=ast.Name(id=gathered), attr="append"), args=[elt], keywords=[]
+        )
+        outer, scratch.loops = scratch.loops, []
+        self.loop(target, listed, [ast.copy_location(ast.Expr(value=append), elt)], scratch)
+        scratch.loops = outer
+        return scratch.names[gathered]
 
-
-def _arguments(tool: Tool) -> dict[str, Json]:
-    properties = _properties(tool)
-    if not properties:
-        return {
-            "type": "object",
-            "additionalProperties": _TEXT if tool.input.document.get("properties") else False,
+    def step(self, tool: Tool, call: ast.Call, wish: str, block: _Block) -> ast.expr:
+        known = {written: (name, schema) for written, name, schema in arguments_of(tool)}
+        given = dict(zip(known, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
+        skip = given.pop(ON_FAILURE, None) if ON_FAILURE not in known else None
+        args = {
+            known.get(written, (written,))[0]: _template(self.pure(value, written, block))
+            for written, value in given.items()
         }
-    return _object(dict.fromkeys(properties, _TEXT), list(tool.input.document.get("required", [])))
+        name = self.fresh(wish or tool.name)
+        step: Step = {"id": name, "tool": tool.name, "args": args}
+        if isinstance(skip, ast.Constant) and skip.value == "skip":
+            step["on_failure"] = "skip"
+        block.steps.append(self.conditional(step, block))
+        return ast.Name(id=name)
+
+    def conditional(self, step: Step, block: _Block) -> Step:
+        if not block.conditions or "when" in step:
+            return step
+        return {"id": step.pop("id"), "when": _template(_all(block.conditions)), **step}
+
+    def pure(self, node: ast.expr, wish: str, block: _Block) -> ast.expr:
+        """The expression without calls of tools, which become steps before it, and in terms of steps."""
+        return _Lift(self, block, wish).visit(copy.deepcopy(node))  # type: ignore[no-any-return]
+
+    def tool(self, node: ast.AST) -> Tool | None:
+        return self.tools.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None
+
+    def calls(self, node: ast.AST) -> bool:
+        return any(self.tool(inner) is not None for inner in ast.walk(node))
+
+    def fresh(self, wish: str) -> str:
+        """An id that is free, like this one."""
+        base = re.sub(r"[^a-z0-9_]", "_", wish.lower()).strip("_") or "step"
+        base = base if valid_id(base) else f"{base}_" if valid_id(f"{base}_") else f"s_{base}"
+        name, number = base, 2
+        while name in self.taken or name in self.inputs:
+            name, number = f"{base}_{number}", number + 1
+        self.taken.add(name)
+        return name
+
+    def effects(self, step: Step) -> bool:
+        tools = {tool.name: tool for tool in self.tools.values()}
+        tool = tools.get(step.get("tool", ""))
+        return (tool is not None and tool.effect is not Effect.READS) or any(
+            map(self.effects, step.get("steps", ()))
+        )
 
 
-def _properties(tool: Tool) -> Mapping[str, Json]:
-    found = tool.input.document.get("properties") if isinstance(tool.input.document, dict) else None
-    return found if isinstance(found, dict) else {}
+class _Lift(ast.NodeTransformer):
+    """Names as the steps they stand for; calls of tools as steps."""
+
+    def __init__(self, program: _Program, block: _Block, wish: str) -> None:
+        self.program, self.block, self.wish = program, block, wish
+        self.bound: list[str] = []
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.bound:
+            return node
+        if node.id in self.block.names:
+            return copy.deepcopy(self.block.names[node.id])
+        if node.id in self.program.inputs:
+            return ast.Attribute(value=ast.Name(id="inputs"), attr=node.id)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if (tool := self.program.tool(node)) is not None and not self.bound:
+            return self.program.step(tool, node, self.wish, self.block)
+        if isinstance(node.func, ast.Name):
+            if node.func.id in ("int", "float"):
+                node.func.id = "number"
+            node.args = [self.visit(part) for part in node.args]
+            node.keywords = [self.visit(part) for part in node.keywords]
+            return node
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        if not self.bound and (made := self.program.called(node, self.wish, self.block)) is not None:
+            return made
+        return self.scoped(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
+        return self.visit_ListComp(ast.ListComp(elt=node.elt, generators=node.generators))
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
+        return self.scoped(node)
+
+    def scoped(self, node: Any) -> ast.expr:
+        first = node.generators[0]
+        first.iter = self.visit(first.iter)
+        names = [n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)]
+        self.bound += names
+        for place, generator in enumerate(node.generators):
+            generator.iter = self.visit(generator.iter) if place else generator.iter
+            generator.ifs = [self.visit(part) for part in generator.ifs]
+        for part in ("elt", "key", "value"):
+            if hasattr(node, part):
+                setattr(node, part, self.visit(getattr(node, part)))
+        del self.bound[len(self.bound) - len(names) :]
+        return node  # type: ignore[no-any-return]
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        names = [a.arg for a in node.args.args]
+        self.bound += names
+        node.body = self.visit(node.body)
+        del self.bound[len(self.bound) - len(names) :]
+        return node
 
 
-def _list(items: Json) -> dict[str, Json]:
-    return {"type": "array", "items": items}
+def _is_empty(node: ast.expr) -> bool:
+    return isinstance(node, ast.List) and not node.elts
 
 
-def _object(properties: Mapping[str, Json], required: list[str]) -> dict[str, Json]:
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _declined(body: Sequence[ast.stmt]) -> str:
+    match body:
+        case [ast.Raise(exc=ast.Call(args=[ast.Constant(value=str() as reason)]))]:
+            return reason or "it says no reason"
+    return ""
+
+
+def _unpacked(target: ast.expr, item: str) -> dict[str, ast.expr]:
+    if isinstance(target, ast.Name):
+        return {target.id: ast.Name(id=item)}
+    parts = target.elts if isinstance(target, ast.Tuple) else []
     return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": required,
-        "additionalProperties": False,
+        part.id: ast.Subscript(value=ast.Name(id=item), slice=ast.Constant(value=place))
+        for place, part in enumerate(parts)
+        if isinstance(part, ast.Name)
     }
 
 
-# ---- from it -------------------------------------------------------------------------------------------------------
+def _may_repeat(step: Step) -> bool:
+    return "each" not in step and "tool" in step
 
 
-def from_python(document: Json, registry: Registry, *, names: Collection[str] = ()) -> Json:
-    """The plan or patch document that an answer in this form is; `names` are steps that there are already.
-
-    A value that is no text stays as it is, so a document in the usual form does, too.
-    """
-    if not isinstance(document, dict):
-        return document
-    out = dict(document)
-    steps = [step for key in ("steps", "add") for step in _dicts(document.get(key))]
-    read = _Read({*names, *_ALWAYS, *(step["id"] for step in steps if isinstance(step.get("id"), str))})
-    for key in ("steps", "add"):
-        if isinstance(out.get(key), list):
-            out[key] = [_step(step, read, registry) if isinstance(step, dict) else step for step in out[key]]
-    if "output" in out:
-        out["output"] = read.value(out["output"])
-    return out
+def _plain(loop: _Loop, name: str) -> bool:
+    """Whether all that is gathered are results of this one step, whenever there is one."""
+    return all(
+        how == "append" and isinstance(what, ast.Name) and what.id == name
+        for how, what, _ in loop.gathered.values()
+    )
 
 
-def _dicts(value: Json) -> Iterator[dict[str, Json]]:
-    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+def _without_null(listed: ast.expr) -> ast.expr:
+    return listed
 
 
-def _step(step: dict[str, Json], read: _Read, registry: Registry) -> dict[str, Json]:
-    step = {key: part for key, part in step.items() if key not in _WHETHER or part != ""}
-    inside = read.also(step.get("as"), "item") if "each" in step else read
-    if isinstance(step.get("as"), str) and step["as"] == step.get("id"):
-        inside = inside.calling(step["id"], f"{step['id']}_item")
-        step = step | {"as": f"{step['id']}_item"}
-    out = {key: read.expression(part) if key == "each" else part for key, part in step.items()}
-    if "when" in out:
-        out["when"] = inside.expression(out["when"])
-    if "value" in out:
-        out["value"] = inside.value(out["value"])
-    if isinstance(args := out.get("args"), dict):
-        tool = registry[step["tool"]] if step.get("tool") in registry else None
-        known = {} if tool is None else _properties(tool)
-        out["args"] = {
-            name: inside.text_or(value) if _takes_text(known.get(name)) else inside.value(value)
-            for name, value in args.items()
-        }
-    return out
+def _gathering(gathered: tuple[str, ast.expr, list[ast.expr]], item: str, listed: ast.expr) -> ast.expr:
+    _, what, conditions = gathered
+    generator = ast.comprehension(target=ast.Name(id=item), iter=listed, ifs=list(conditions), is_async=0)
+    return ast.ListComp(elt=what, generators=[generator])
 
 
-def _takes_text(schema: Json) -> bool:
-    if not isinstance(schema, dict):
-        return False
-    if isinstance(several := schema.get("anyOf"), list):
-        return any(map(_takes_text, several))
-    kinds = schema.get("type")
-    return "string" in (kinds if isinstance(kinds, list) else [kinds]) or "enum" in schema
+def _field(group: str, name: str) -> ast.expr:
+    tree = ast.parse(f"[r.{name} for r in {group} if r is not None and r.{name} is not None]", mode="eval")
+    return tree.body
 
 
-class _Read:
-    """Reads values where these names can be spoken of, some of them under another name."""
-
-    def __init__(self, names: set[Any], others: Mapping[str, str] | None = None) -> None:
-        self.names = names
-        self.others = others or {}
-
-    def also(self, *names: Any) -> _Read:
-        return _Read({*self.names, *(name for name in names if isinstance(name, str))})
-
-    def calling(self, name: str, other: str) -> _Read:
-        """An item that was given the name of its step: no step speaks of itself, so what is meant is clear."""
-        return _Read({*self.names, other}, {name: other})
-
-    def expression(self, value: Json) -> Json:
-        """Where only an expression makes sense."""
-        return (
-            {"$": rename(value, self.others) if _parsed(value) else value}
-            if isinstance(value, str)
-            else value
-        )
-
-    def value(self, value: Json) -> Json:
-        """Where anything may stand; what is no expression stays one, and the check says what is wrong with it."""
-        return self._meant(parsed) if (parsed := _parsed(value)) else self.expression(value)
-
-    def text_or(self, value: Json) -> Json:
-        """Where a text may stand, whose quotes may be missing."""
-        parsed = _parsed(value)
-        if parsed is None:
-            return self._braces(value) if isinstance(value, str) else value
-        if (
-            parsed.names
-            and not parsed.names & self.names
-            and not any(nearest(n, self.names) for n in parsed.names)
-        ):
-            return value
-        return self._meant(parsed)
-
-    def _braces(self, text: str) -> Json:
-        """A text without its quotes, in which names stand in braces as in an f-string."""
-        parsed = _parsed(f"f{text!r}")
-        return self.expression(parsed.text) if parsed is not None and parsed.names & self.names else text
-
-    def _meant(self, parsed: Expression) -> Json:
-        """A literal as itself, so that who approves it sees a value; all else as an expression."""
-        literal = all(isinstance(node, _LITERAL) for node in ast.walk(parsed.tree))
-        return parsed.evaluate({}) if literal else self.expression(parsed.text)
+def _returned(returns: list[tuple[list[ast.expr], ast.expr]]) -> ast.expr:
+    """The first of these whose conditions hold."""
+    value: ast.expr = ast.Constant(value=None)
+    for conditions, made in reversed(returns):
+        value = ast.IfExp(test=_all(conditions), body=made, orelse=value) if conditions else made
+    return value
 
 
-def _parsed(value: Json) -> Expression | None:
+def _if(conditions: list[ast.expr], what: ast.expr) -> ast.expr:
+    if not conditions:
+        return what
+    return ast.IfExp(test=_all(conditions), body=what, orelse=ast.Constant(value=None))
+
+
+def _all(conditions: list[ast.expr]) -> ast.expr:
+    return conditions[0] if len(conditions) == 1 else ast.BoolOp(op=ast.And(), values=list(conditions))
+
+
+def _template(node: ast.expr) -> Json:
+    """A literal as itself, so that who approves it sees a value; all else as an expression."""
     try:
-        return parse(value) if isinstance(value, str) else None
-    except ExpressionError:
-        return None
+        return _literal(node)
+    except ValueError:
+        pass
+    match node:
+        case ast.List(elts=elts) if not any(isinstance(part, ast.Starred) for part in elts):
+            return [_template(part) for part in elts]
+        case ast.Dict(keys=keys, values=values) if all(
+            isinstance(k, ast.Constant) and isinstance(k.value, str) and k.value[:1] != "$" for k in keys
+        ):
+            return {k.value: _template(v) for k, v in zip(keys, values, strict=True)}  # type: ignore[union-attr]
+    return {"$": ast.unparse(ast.fix_missing_locations(node))}
 
 
-# ---- to it ---------------------------------------------------------------------------------------------------------
+def _literal(node: ast.expr) -> Json:
+    value = ast.literal_eval(node)
+    try:
+        if "$" in json.dumps(value, allow_nan=False):
+            return {"$literal": value} if isinstance(value, dict | list) else value
+    except TypeError:
+        raise ValueError from None
+    return value
 
 
-def to_python(document: Mapping[str, Json]) -> dict[str, Json]:
-    """A plan or patch document in this form."""
-    out = dict(document)
-    for key in ("steps", "add"):
-        if isinstance(out.get(key), list):
-            out[key] = [_told(step) for step in out[key]]
-    if "output" in out:
-        out["output"] = _source(out["output"])
-    return out
-
-
-def _told(step: Mapping[str, Json]) -> dict[str, Json]:
-    written = {name: _written(name, part) for name, part in step.items()}
-    if "tool" not in step:
-        return written
-    written = {"each": "", "when": "", "args": {}, **written}
-    return {name: written[name] for name in _ORDER if name in written}
-
-
-_ORDER = ("id", "replaces", "tool", "each", "as", "when", "args", "after", "on_failure")
-
-
-def _written(name: str, part: Json) -> Json:
-    if name in ("each", "when", "value"):
-        return _source(part)
-    return {key: _source(value) for key, value in part.items()} if name == "args" else part
-
-
-def _source(value: Json) -> str:
-    """The Python expression that gives this value."""
-    match value:
-        case {"$": str() as text} if len(value) == 1:
-            return text
-        case {"$literal": inner} if len(value) == 1:
-            return _plain(inner)
-        case dict():
-            return _display(value, _source)
-        case list():
-            return f"[{', '.join(map(_source, value))}]"
-        case _:
-            return _plain(value)
-
-
-def _plain(value: Json) -> str:
-    match value:
-        case dict():
-            return _display(value, _plain)
-        case list():
-            return f"[{', '.join(map(_plain, value))}]"
-        case str() | bool() | None:
-            return repr(value)
-        case _:
-            return json.dumps(value)
-
-
-def _display(value: Mapping[str, Json], inner: Callable[[Json], str]) -> str:
-    return f"{{{', '.join(f'{key!r}: {inner(part)}' for key, part in value.items())}}}"
+def _in_order(steps: list[Step], effects: Callable[[Step], bool]) -> None:
+    """Effects keep their place: what stands behind one waits for it, and it for what stands before."""
+    behind: dict[str, set[str]] = {}
+    acted = ""
+    before: list[str] = []
+    for step in steps:
+        mentioned = (
+            set(re.findall(r"\w+", json.dumps({k: v for k, v in step.items() if k != "id"}))) & behind.keys()
+        )
+        waits = set(mentioned).union(*(behind[name] for name in mentioned))
+        calls = "value" not in step
+        if calls:
+            wanted = before if effects(step) else [acted] if acted else []
+            missing = [name for name in wanted if name not in waits]
+            if missing:
+                step["after"] = missing
+                waits |= set(missing).union(*(behind[name] for name in missing))
+            if effects(step):
+                acted, before = step["id"], [step["id"]]
+            else:
+                before = [*before, step["id"]]
+        behind[step["id"]] = waits

@@ -1,11 +1,6 @@
-"""The same as `prompt.py` in half the words, for models that are small or read slowly.
+"""What a small model is told that answers with a program (`python_form.py`): little, and what it knows already.
 
-What the Python form has no place for (groups, repeats, undo) is not told either. Tools are told as signatures:
-
-    find(name: text, limit?: integer) -> [Person]: Find people. Reads.
-      name: the family name
-    # Types
-    Person = {id: text, mail?: text or null}
+find(name: str, limit: int = ...) -> list[Person]  # Find people
 """
 
 from __future__ import annotations
@@ -13,162 +8,119 @@ from __future__ import annotations
 import builtins
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from textwrap import indent
 from typing import Any, TypeAlias
 
 from ..policies.expressions import FUNCTIONS, METHODS
 from ..registry.registry import Registry
 from ..registry.tools import Tool
-from .python_form import to_python
+from .python_form import HEADER
+from .python_names import arguments_of, names_of
 
-__all__ = ["SHORT_REMINDER", "SHORT_RULES", "short_examples", "short_functions", "short_tools"]
+__all__ = ["SHORT_EXAMPLES", "SHORT_PATCH", "SHORT_RULES", "short_system", "short_tools"]
 
 Json: TypeAlias = Any
 
+_TOLD = frozenset({"unique", "group", "flat"})
+
 SHORT_RULES = """\
-You write plans: steps that call tools. A plan is checked first and run later, without you. Answer with one JSON \
-object and nothing else:
-{"steps": [...]}  a plan; with "output" where the goal asks for something to be told
-{"cannot_plan": "why"}  if the listed tools cannot reach the goal
+You turn a request into a short Python function main(inputs). It calls the listed tools, imports nothing, and answers \
+the request; write the function only.
+- Call tools with keyword arguments. Results have fields: user.mail, users[0].name.
+- Known values are in inputs: inputs.NAME. Use them, the results, and what the request says; invent nothing.
+- For each of several things: sent = [send(to=u.mail) for u in users if u.active], or a for loop.
+- What the request wants only under a condition stands in an if.
+- Without a tool: {functions}, comprehensions, f-strings.
+- on_failure='skip' in a call: if it fails, go on with None.
+- Leave optional arguments (= ...) out, unless the request says what they are.
+- Do every part of the request, in its order, and nothing more. Only if it asks for a value, the last line is: return VALUE
+- If no listed tool can do it, it is only: raise CannotPlan('why')"""
 
-# A step
-"id"  unique: small letters, digits, _
-"tool"  one of the tools; "args"  what it is called with
-"each"  where the tool takes one thing and there are several: their list. The step runs once per item, and its result \
-is the list of results. "as" names the item. "" for one call
-"when"  a condition: where it is false the step is skipped and its result is None. "" for always
-"value"  in place of a call: something computed without a tool
-"after"  ids of steps to wait for although no result of theirs is used
-"on_failure": "skip"  if the step fails, go on with None
+SHORT_PATCH = """\
+The plan below was made for this goal and run until nothing more could start. Write a program that mends it: only the \
+calls that are new. Results of steps that have run are known by their ids. Assign to the id of a failed step to stand in \
+for it. What is listed in "not_again" must not be called again."""
 
-# Values
-Every value (in "args", "each", "when", "value", "output") is one Python expression over inputs.NAME, the ids of \
-steps, which stand for their results, and, inside "each", the item. Text has quotes of its own: "'text'". Text with \
-values in it: "f'Dear {user.name}'". Lists: "[r.id for r in rows if r.open]". A step waits for the steps it names."""
-
-SHORT_REMINDER = """\
-Go through the goal part by part: each thing that it asks for is a step of its own, up to the last one. Then stop."""
-"""Stands behind the goal: a small model is done too soon, and what it read last it heeds most."""
-
-_EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+SHORT_EXAMPLES = (
     (
-        "TOOL_A(key: text) -> {size: number}; TOOL_B(first: number, second: number) -> {sum: number}",
-        "Get x and y and add them",
-        {
-            "steps": [
-                {"id": "left", "tool": "TOOL_A", "args": {"key": "x"}},
-                {"id": "right", "tool": "TOOL_A", "args": {"key": "y"}},
-                {
-                    "id": "both",
-                    "tool": "TOOL_B",
-                    "args": {"first": {"$": "left.size"}, "second": {"$": "right.size"}},
-                },
-            ],
-            "output": {"$": "both.sum"},
-        },
+        "get_page(url: str) -> Page; count_words(text: str) -> {words: int}; Page = {title: str, text: str}",
+        "How many words have inputs.first and inputs.second together?",
+        "first = get_page(url=inputs.first)\nsecond = get_page(url=inputs.second)\na = count_words(text=first.text)\n"
+        "b = count_words(text=second.text)\nreturn a.words + b.words",
     ),
     (
-        "TOOL_C(name: text) -> {rows: [{code: text, open: boolean, size: number}]}; TOOL_D(code: text, note: text) -> "
-        "{ok: boolean}; TOOL_E(list: [any], file: text) -> {file: text}; TOOL_F(code: text) -> {name: text, mail: text}; "
-        "TOOL_G(to: text, text: text) -> {id: text}",
-        "Take table t. Pass every open row above inputs.limit on as large, find the owner of each, and greet every owner. "
-        "Put what was passed on into done.txt and the owners into owners.txt in inputs.place. Say to inputs.chief how "
-        "many were passed on if they are more than 10",
-        {
-            "steps": [
-                {"id": "table", "tool": "TOOL_C", "args": {"name": "t"}},
-                {
-                    "id": "large",
-                    "value": {"$": "[r for r in table.rows if r.open and r.size > inputs.limit]"},
-                },
-                {
-                    "id": "passed",
-                    "tool": "TOOL_D",
-                    "each": {"$": "large"},
-                    "as": "row",
-                    "args": {"code": {"$": "row.code"}, "note": "large"},
-                },
-                {
-                    "id": "owners",
-                    "tool": "TOOL_F",
-                    "each": {"$": "large"},
-                    "as": "row",
-                    "args": {"code": {"$": "row.code"}},
-                },
-                {
-                    "id": "greeted",
-                    "tool": "TOOL_G",
-                    "each": {"$": "owners"},
-                    "as": "owner",
-                    "args": {"to": {"$": "owner.mail"}, "text": {"$": "f'Dear {owner.name}'"}},
-                },
-                {
-                    "id": "done",
-                    "tool": "TOOL_E",
-                    "args": {"list": {"$": "passed"}, "file": {"$": "f'{inputs.place}/done.txt'"}},
-                },
-                {
-                    "id": "listed",
-                    "tool": "TOOL_E",
-                    "args": {"list": {"$": "owners"}, "file": {"$": "f'{inputs.place}/owners.txt'"}},
-                },
-                {
-                    "id": "told",
-                    "tool": "TOOL_G",
-                    "when": {"$": "len(passed) > 10"},
-                    "args": {"to": {"$": "inputs.chief"}, "text": {"$": "f'{len(passed)} were passed on'"}},
-                },
-            ],
-        },
+        "list_orders(shop: str) -> {orders: list[Order]}; get_customer(id: str) -> {name: str, phone: str}; "
+        "call(phone: str, text: str) -> {ok: bool}; save(rows: list, file: str) -> {file: str}; "
+        "Order = {id: str, customer: str, late: bool, price: float}",
+        "Call the customers of all late orders over 50 of the shop inputs.shop, tell them their order is late, and save "
+        "these orders to late.csv in inputs.folder. If there are more than 3, call inputs.chief, too. Tell how many there are.",
+        "listed = list_orders(shop=inputs.shop)\nlate = [o for o in listed.orders if o.late and o.price > 50]\n"
+        "for order in late:\n    customer = get_customer(id=order.customer)\n"
+        "    call(phone=customer.phone, text=f'Dear {customer.name}, order {order.id} is late')\n"
+        "save(rows=late, file=f'{inputs.folder}/late.csv')\n"
+        "if len(late) > 3:\n    call(phone=inputs.chief, text=f'{len(late)} orders are late')\nreturn len(late)",
     ),
     (
-        "TOOL_A(key: text) -> {size: number}",
-        "Send a letter",
-        {"cannot_plan": "no tool listed sends letters"},
+        "find_photos(album: str, limit: int = ...) -> list[Photo]; resize(file: str, size: int = ...) -> Photo; check(photos: list[Photo]) -> "
+        "{problems: list[str]}; delete(file: str) -> {ok: bool}; Photo = {file: str, size: int}",
+        "Resize each photo of the album Rome to 800, skipping those that fail. Check the resized photos together. If there "
+        "is no problem, delete the original photos.",
+        "photos = find_photos(album='Rome')\nresized = [resize(file=p.file, size=800, on_failure='skip') for p in photos]\n"
+        "checked = check(photos=resized)\nif len(checked.problems) == 0:\n    deleted = [delete(file=p.file) for p in photos]",
+    ),
+    (
+        "find_photos(album: str) -> list[Photo]",
+        "Print the photos of Rome",
+        "raise CannotPlan('no tool prints photos')",
     ),
 )
-"""Tools, a goal, the right answer."""
+"""Tools, a request, the right answer."""
 
 _DEEPEST = 4
-_WORDS = {"string": "text", "object": "object", "array": "list"}
+_WORDS = {
+    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "dict", "null": "None",
+}  # fmt: skip
 
 
-def short_examples() -> str:
-    """How steps are put together, with tools that do not exist."""
-    told = [
-        f"Tools: {tools}\nGoal: {goal}\n{json.dumps(to_python(answer), ensure_ascii=False)}"
-        for tools, goal, answer in _EXAMPLES
-    ]
-    return "\n".join(["# Examples (their tools are made up; never use them)", *told])
-
-
-def short_functions() -> str:
-    """The functions of the language: those of Python by name, the others as they are called."""
-    known = ", ".join(name for name in FUNCTIONS if hasattr(builtins, name))
-    others = ", ".join(f.signature for f in FUNCTIONS.values() if not hasattr(builtins, f.name))
+def short_system(tools: Registry, instructions: str = "") -> str:
+    """All that is the same for each request with these tools."""
+    functions = ", ".join(name for name in FUNCTIONS if hasattr(builtins, name))
+    others = ", ".join(f.signature for f in FUNCTIONS.values() if f.name in _TOLD)
     methods = ", ".join(f".{name}()" for name in METHODS)
-    group = FUNCTIONS["group"]
-    return f"Functions (no others exist): {known}; {methods}; {others}. {group.example} == {group.result}"
+    rules = SHORT_RULES.format(functions=f"{functions}, {methods}, {others}")
+    examples = (
+        f"Tools: {known}\nRequest: {asked}\n{HEADER}\n{indent(program, '    ')}"
+        for known, asked, program in SHORT_EXAMPLES
+    )
+    parts = [rules, "# Examples, with other tools", *examples, short_tools(tools)]
+    return "\n\n".join([*parts, *([instructions.strip()] if instructions else [])])
 
 
 def short_tools(tools: Registry) -> str:
     """The catalogue, by name, and the types that its tools share."""
     words = _Words()
+    names = names_of(tools)
     for _ in range(2):  # the second time all names are known
         told = [
-            line for tool in sorted(tools, key=lambda tool: tool.name) for line in _signature(tool, words)
+            line
+            for tool in sorted(tools, key=lambda tool: tool.name)
+            for line in _signature(names[tool.name], tool, words)
         ]
     shared = [f"{name} = {written}" for name, written in words.named.items()]
-    return "\n".join(["# Tools", *told, *(["# Types", *shared] if shared else [])])
+    return "\n".join(["# Tools: use only these", *told, *(["# Types", *shared] if shared else [])])
 
 
-def _signature(tool: Tool, words: _Words) -> Iterator[str]:
-    fields, about = words.read(tool.input.document).fields(tool.input.document)
-    gives = (
-        "" if tool.output is None else f" -> {words.read(tool.output.document).word(tool.output.document)}"
-    )
-    effect = str(tool.effect).capitalize()
-    yield f"{tool.name}({', '.join(fields)}){gives}: {' '.join(tool.description.split())} {effect}."
-    yield from (f"  {name}: {text}" for name, text in about)
+def _signature(written: str, tool: Tool, words: _Words) -> Iterator[str]:
+    document = words.read(tool.input.document)
+    required = tool.input.document.get("required", ())
+    about = []
+    fields = []
+    for name, real, schema in arguments_of(tool):
+        fields.append(f"{name}: {document.word(schema)}{'' if real in required else ' = ...'}")
+        about += [f"    {name}: {text}"] if (text := _about(schema)) else []
+    gives = "None" if tool.output is None else words.read(tool.output.document).word(tool.output.document)
+    yield f"{written}({', '.join(fields)}) -> {gives}  # {' '.join(tool.description.split())}"
+    yield from about
 
 
 class _Words:
@@ -204,13 +156,6 @@ class _Document:
             for name, part in root[place].items()
         }
 
-    def fields(self, schema: Json) -> tuple[list[str], list[tuple[str, str]]]:
-        """Each argument as `name: type`, and what is said of it."""
-        properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
-        required = schema.get("required", ()) if isinstance(schema, dict) else ()
-        fields = [f"{name}{_mark(name, required)}: {self.word(part)}" for name, part in properties.items()]
-        return fields, [(name, text) for name, part in properties.items() if (text := _about(part))]
-
     def word(self, schema: Json, depth: int = 0) -> str:
         """What a value of this schema is."""
         if not isinstance(schema, dict) or depth > _DEEPEST:
@@ -218,15 +163,15 @@ class _Document:
         if isinstance(reference := schema.get("$ref"), str):
             return self._named(*self.defs.get(reference, ("", None)))
         if isinstance(listed := schema.get("enum"), list):
-            return " or ".join(json.dumps(value, ensure_ascii=False) for value in listed)
+            return " | ".join(json.dumps(value, ensure_ascii=False) for value in listed)
         if "const" in schema:
             return json.dumps(schema["const"], ensure_ascii=False)
         several = schema.get("anyOf") or schema.get("oneOf")
         if isinstance(several, list):
-            return " or ".join(dict.fromkeys(self.word(part, depth) for part in several))
+            return " | ".join(dict.fromkeys(self.word(part, depth) for part in several))
         kinds = schema.get("type")
         kinds = kinds if isinstance(kinds, list) else [kinds] if kinds else self._implied(schema)
-        return " or ".join(self._kind(kind, schema, depth) for kind in kinds) or "any"
+        return " | ".join(self._kind(kind, schema, depth) for kind in kinds) or "any"
 
     def _named(self, name: str, part: Json) -> str:
         if part is None or name in self.open:
@@ -241,7 +186,7 @@ class _Document:
 
     def _kind(self, kind: str, schema: Mapping[str, Json], depth: int) -> str:
         if kind == "array" and isinstance(schema.get("items"), dict):
-            return f"[{self.word(schema['items'], depth + 1)}]"
+            return f"list[{self.word(schema['items'], depth + 1)}]"
         if kind == "object" and isinstance(schema.get("properties"), dict):
             required = schema.get("required", ())
             inside = (
@@ -251,7 +196,7 @@ class _Document:
             written = f"{{{', '.join(inside)}}}"
             return written if self.open else self.words.known(written)
         if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
-            return f"{{any name: {self.word(schema['additionalProperties'], depth + 1)}}}"
+            return f"dict[str, {self.word(schema['additionalProperties'], depth + 1)}]"
         return _WORDS.get(kind, str(kind))
 
 

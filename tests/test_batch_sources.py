@@ -90,7 +90,7 @@ def test_bytes_that_are_no_text_are_found_by_line_and_byte(tmp_path: Path) -> No
     assert told(found) == [(3, "bad_encoding")]
     assert str(found.findings[0]) == (
         "line 3: the row is not UTF-8: byte 0xE9 (byte 4 of the line, after 'caf'); "
-        "save the file as UTF-8, or say its encoding (encoding='cp1252')"
+        "save the file as UTF-8, or say its encoding (encoding='cp1252', --encoding cp1252)"
     )
     assert [row.inputs["a"] for row in look(FileRows(path, encoding="latin-1")).rows()] == ["x", "café"]
 

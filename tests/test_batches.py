@@ -619,6 +619,20 @@ def test_a_row_that_holds_a_secret_is_not_written_down(tmp_path: Path) -> None:
     assert b"correct-horse" not in path.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["runs.csv", "runs.csv.part"])
+@pytest.mark.parametrize("which", ["results", "failures"])
+def test_the_journal_is_no_file_to_write_results_to(tmp_path: Path, name: str, which: str) -> None:
+    """Whatever its name; `overwrite` is for results of other batches."""
+    with SqliteJournal(tmp_path / name) as journal:
+        engine = World(seconds=0).engine(journal)
+        with pytest.raises(BadInput, match="is where the journal is kept"):
+            engine.run_batch_blocking(
+                PLAN, rows(1), **{which: str(tmp_path / "runs.csv")}, overwrite=True, batch_id="b"
+            )
+        assert journal.runs() == []
+        assert engine.run_batch_blocking(PLAN, rows(1), batch_id="b").ok
+
+
 def test_ids_of_rows_are_for_rows(tmp_path: Path) -> None:
     """No run takes the place of a row that a batch may still take in, and no batch has an id whose rows are runs."""
     with SqliteJournal(tmp_path / "runs.sqlite3") as journal:
@@ -632,7 +646,7 @@ def test_ids_of_rows_are_for_rows(tmp_path: Path) -> None:
         assert engine.run_blocking(PLAN, inputs={"n": 1}, run_id="c.1").ok
         with pytest.raises(BadInput, match=r"could have no row 'c\.1'"):
             engine.run_batch_blocking(PLAN, rows(2), batch_id="c")
-        with pytest.raises(BadInput, match=r"'b\.2' is a run, and no batch"):
+        with pytest.raises(BadInput, match=r"'b\.2' is a row of batch 'b', and no batch"):
             engine.show_batch("b.2")
 
 

@@ -417,7 +417,7 @@ def path(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_without_bubblewrap_there_is_no_tool(path: Path) -> None:
-    """The tool is refused with what to do about it."""
+    """The tool is refused with what to do about it; it never runs unsandboxed (threat 21)."""
     with pytest.raises(
         ToolRefused, match=r"'run_python' is refused.* no bubblewrap here; install it \(apt install"
     ):

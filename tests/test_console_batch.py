@@ -590,3 +590,55 @@ def test_lines_of_progress_go_to_a_pipe(shell: Shell) -> None:
     said = shell.here(*WORDS, *YES, "--json")
     assert "9 rows, 1 of them set aside" in said.err
     json.loads(said.out)
+
+
+# ---------------------------------------------------------------------------------------------- before a yes
+
+
+def test_who_says_yes_is_told_of_the_same_batch_before(shell: Shell) -> None:
+    """The same plan over the same rows in one journal: the batch that ran is named, how it ended, and how to go on with it."""
+    assert "all again" not in shell.here(*WORDS, *YES, *KEPT).err
+    [first] = [run["run"] for run in json.loads(shell.here("runs", *KEPT, "--json").out)["runs"]]
+    again = sentence(shell.here(*WORDS, *YES, *KEPT, "--quiet"))
+    assert f"Batch {first} ran this plan over these rows (9 rows: 6 done, 2 failed, 1 set aside)" in again
+    assert f"foreplan resume, or retry, {first}" in again
+    with open("rows.csv", "a") as file:
+        file.write("10\n")
+    assert "all again" not in shell.here(*WORDS, *YES, *KEPT).err
+
+
+def test_who_says_yes_without_a_journal_is_told_what_that_means(shell: Shell) -> None:
+    """Before the first row runs, not when it is too late."""
+    said = sentence(shell.here(*WORDS, *YES))
+    assert said.index("it cannot be resumed") < said.index("9 rows")
+
+
+def test_a_file_that_is_there_is_told_before_anybody_is_asked(shell: Shell) -> None:
+    """Exit code 2, no review to be read in vain, and nothing is paid."""
+    Path("out.csv").write_text("mine,too\n1,2\n")
+    said = shell.here(*WORDS, *YES, *KEPT, "--results", "out.csv")
+    assert (said.code, paid(), "Pay everybody" in said.err) == (2, [], False)
+    assert "--overwrite" in sentence(said)
+
+
+def test_a_file_of_another_delimiter_is_guessed_also_where_columns_are_named(shell: Shell) -> None:
+    """A spreadsheet of another country writes semicolons."""
+    Path("rows.csv").write_text("nr;betrag\n1;2\n")
+    said = shell.here(*WORDS, *YES, "--map", "n=nr")
+    assert (said.code, paid()) == (2, [])
+    assert "is it written with delimiter=';' (--delimiter)?" in sentence(said)
+
+
+def test_the_row_of_a_batch_is_no_batch_and_its_batch_is_named(shell: Shell) -> None:
+    """Who retries a row is told to retry the batch."""
+    shell.here(*WORDS, *YES, *KEPT)
+    said = shell.here("retry", "last.4", "--tools", "shop.py", *KEPT)
+    assert (said.code, "is a row of batch" in sentence(said)) == (2, True)
+
+
+def test_a_terminal_without_our_marks_has_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ASCII shows a hyphen for a dot in the middle; letters it lacks stay escapes."""
+    kept = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(kept, encoding="ascii", write_through=True))
+    Screen().show("done · Müller…")
+    assert kept.getvalue() == b"done - M\\xfcller...\n"

@@ -367,6 +367,45 @@ async def test_a_folder_into_which_everybody_may_write_approves_nothing(
     assert "everybody may write there: chmod o-w" in told.text
 
 
+async def test_a_file_that_everybody_may_write_approves_nothing(journal: SqliteJournal, folder: Path) -> None:
+    """Nobody knows who said yes."""
+    shop = Shop()
+    engine = Engine(shop.tools, journal=journal)
+    lay(folder, engine.approve(plan_of(ACTS), inputs=TEA, by="ada"))
+    os.chmod(folder / "yes.json", 0o666)
+    async with served(engine, folder) as client:
+        told = await asked(client, "run", plan=ACTS, inputs=TEA)
+        os.chmod(folder / "yes.json", 0o644)
+        assert (told.failed, shop.ordered) == (True, [])
+        assert not (await asked(client, "run", plan=ACTS, inputs=TEA)).failed
+
+
+@pytest.mark.parametrize("what", ["the folder", "a file"])
+async def test_a_link_where_plans_are_laid_is_not_written_through(
+    what: str, journal: SqliteJournal, folder: Path, tmp_path: Path
+) -> None:
+    """What a client hands over lands in the folder, and nowhere that a link leads to."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    engine = Engine(Shop().tools, journal=journal)
+    async with served(engine, folder) as client:
+        first = await asked(client, "run", plan=ACTS, inputs=TEA)
+        assert first.failed
+        laid = sorted((folder / "asked").iterdir())
+        for path in laid:
+            path.rename(precious / path.name)
+            (precious / path.name).write_text("mine")
+        if what == "a file":
+            for path in laid:
+                path.symlink_to(precious / path.name)
+        else:
+            (folder / "asked").rmdir()
+            (folder / "asked").symlink_to(precious)
+        again = await asked(client, "run", plan=ACTS, inputs=TEA)
+    assert again.text.startswith("nothing has run")
+    assert {path.read_text() for path in precious.iterdir()} == {"mine"}
+
+
 # ---------------------------------------------------------------------------------------------- hostile clients
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

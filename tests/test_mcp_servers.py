@@ -197,7 +197,8 @@ def texts_in(folder: Path) -> dict[str, str]:
 @ONE_LOOP
 @pytest.mark.parametrize("path", ["/etc/passwd", "{0}/../../../etc/passwd", "{0}/link"])
 async def test_what_a_server_guards_it_guards_and_a_path_is_only_data(tmp_path: Path, path: str) -> None:
-    """A path goes to the server as it is written; that it leads out of its folder is for the server to refuse."""
+    """A path goes to the server as it is written; that it leads out of its folder is for the server to refuse
+    (threat 12)."""
     (tmp_path / "link").symlink_to("/etc/passwd")
     (tmp_path / "{$: 1}").write_text("a name like an expression")
     async with served(

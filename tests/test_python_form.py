@@ -1,177 +1,226 @@
-"""The Python form of a plan: each value is one Python expression, as text, and a small model's slips do no harm."""
+"""A small model answers with a program: what in it is which part of a plan, and what is refused."""
 
 from __future__ import annotations
 
+import ast
+from textwrap import dedent, indent
 from typing import Any, Literal
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from foreplan import ModelPlanner, Registry, ScriptedModel, Tool, check, tool
-from foreplan.planner.plan import Plan
-from foreplan.planner.plan_schema import from_python, plan_schema, response_schema, to_python
+from foreplan import Effect, Engine, ModelPlanner, Policies, Registry, ScriptedModel, Tool, tool
+from foreplan.planner.findings import PlanUnreadable
 from foreplan.planner.prompt import plan_messages
+from foreplan.planner.python_form import HEADER, from_python
+from foreplan.planner.python_grammar import python_grammar
 from foreplan.planner.requests import PlanRequest
-from foreplan.planner.short_prompt import _EXAMPLES, short_tools
+from foreplan.planner.short_prompt import SHORT_EXAMPLES, short_tools
+
+SENT: list[tuple[str, str]] = []
 
 
-@tool
-def find(name: str, limit: int = 10) -> list[dict[str, str]]:
+@tool(effect=Effect.READS)
+def find(name: str, limit: int = 10) -> list[dict[str, Any]]:
     """Find people."""
-    return []
+    people = [{"name": "Ada", "mail": "a@x", "open": True}, {"name": "Bob", "mail": "b@x", "open": False}]
+    return people[:limit]
 
 
 @tool
-def send(
-    to: str, text: str, tags: list[str] | None = None, how: Literal["mail", "post"] = "mail"
-) -> dict[str, str]:
+def send(to: str, text: str, how: Literal["mail", "post"] = "mail") -> dict[str, str]:
     """Send a letter."""
-    return {}
+    SENT.append((to, text))
+    return {"to": to}
 
 
 TOOLS = Registry(find, send)
-DOCUMENT: dict[str, Any] = {
-    "steps": [
-        {"id": "people", "tool": "find", "args": {"name": {"$": "inputs.name"}, "limit": 3}},
-        {"id": "chosen", "value": {"of": [{"$": "people[0]"}, None, 1.5, True], "$literal_": "it's"}},
-        {
-            "id": "sent",
-            "each": {"$": "people"},
-            "as": "one",
-            "when": {"$": "one.ok == 'yes'"},
-            "tool": "send",
-            "args": {"to": {"$": "one.mail"}, "text": 'say "hi"\n', "tags": ["a", {"$": "one.tag"}]},
-            "after": ["chosen"],
-            "on_failure": "skip",
-        },
-    ],
-    "output": {"n": {"$": "len(sent)"}, "why": "done"},
-}
+INPUTS = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
-CALL = {"id": "a", "each": "", "when": ""}
+def read(program: str, **known: Any) -> dict[str, Any]:
+    """The document of a program."""
+    return from_python(dedent(program), TOOLS, inputs=["name"], **known)
 
 
-def read(value: Any, argument: str = "text") -> Any:
-    """What a value of an argument of `send` is taken for, inside an `each`."""
-    step = {"id": "sent", "each": "people", "as": "one", "tool": "send", "args": {argument: value}}
-    return from_python({"steps": [{"id": "people", "value": "[]"}, step]}, TOOLS)["steps"][1]["args"][
-        argument
-    ]
+def run(program: str) -> tuple[Any, list[tuple[str, str]]]:
+    """What the plan of a program gives, and what it sent."""
+    SENT.clear()
+    model = ScriptedModel([HEADER + "\n" + indent(dedent(program).strip(), "    ")])
+    engine = Engine(
+        TOOLS, ModelPlanner(model, form="python"), policies=Policies(approve="never", max_repairs=0)
+    )
+    done = engine.run_blocking(engine.plan_blocking("g", inputs=INPUTS), inputs={"name": "x"})
+    assert done.ok, done
+    return done.output, list(SENT)
 
 
-def test_a_plan_goes_there_and_back() -> None:
-    """Literals stay literals, expressions expressions; the schema takes the form."""
-    written = to_python(DOCUMENT)
-    assert written["steps"][2]["args"]["text"] == "'say \"hi\"\\n'"
-    assert Draft202012Validator(plan_schema(TOOLS, form="python")).is_valid(written)
-    again = from_python(written, TOOLS)
-    assert again["steps"][0] == DOCUMENT["steps"][0]
-    assert again["output"] == {"$": "{'n': len(sent), 'why': 'done'}"}
-    assert again["steps"][2]["args"] == {
-        "to": {"$": "one.mail"},
-        "text": 'say "hi"\n',
-        "tags": {"$": "['a', one.tag]"},
+def test_a_call_is_a_step_and_a_constant_stays_one() -> None:
+    """Who approves a plan sees the value, not how it is computed; a bare input is that input."""
+    document = read("people = find(name=name, limit=3)\nreturn people[0].mail")
+    assert document == {
+        "steps": [{"id": "people", "tool": "find", "args": {"name": {"$": "inputs.name"}, "limit": 3}}],
+        "output": {"$": "people[0].mail"},
     }
-    assert to_python(again) == written
-
-
-def test_a_literal_value_is_kept_a_literal() -> None:
-    """Who approves a plan sees the value, not how it is computed."""
-    assert read("['a', 'b']", "tags") == ["a", "b"]
-    assert read("{'a': -1.5, 'b': [None, True]}", "tags") == {"a": -1.5, "b": [None, True]}
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("program", "output", "sent"),
     [
-        ("'hello'", "hello"),
-        ("Hello and goodbye", "Hello and goodbye"),
-        ("hello", "hello"),
-        ("report.csv", "report.csv"),
-        ("one.mail", {"$": "one.mail"}),
-        ("Dear {one.name}!", {"$": "f'Dear {one.name}!'"}),
-        ("Dear {customer}!", "Dear {customer}!"),
-        ("f'Dear {one.name}!'", {"$": "f'Dear {one.name}!'"}),
-        ("peopl[0].mail", {"$": "peopl[0].mail"}),
-        (7, 7),
+        ("return len([p for p in find(name=name) if p.open])", 1, []),
+        (
+            "sent = [send(to=p.mail, text='hi') for p in find(name='x') if p.open]\nreturn sent",
+            [{"to": "a@x"}],
+            ["a@x"],
+        ),
+        ("for p in find(name='x'):\n    send(to=p.mail, text=f'{p.name}')", None, ["a@x", "b@x"]),
+        ("for p in find(name='x'):\n    if not p.open:\n        send(to=p.mail, text='x')", None, ["b@x"]),
+        (
+            "n = 0\ngot = []\nfor p in find(name='x'):\n    q = find(name=p.name, limit=1)\n    n += len(q)\n"
+            "    if p.open:\n        got.append(q[0].name)\nreturn {'n': n, 'got': got}",
+            {"n": 2, "got": ["Ada"]},
+            [],
+        ),
+        (
+            "p = find(name='x')\nif len(p) > 2:\n    s = send(to='many', text='x')\nelse:\n    s = send(to='few', text='x')\nreturn s.to",
+            "few",
+            ["few"],
+        ),
+        ("x = 'a'\nx = x + 'b'\nsend(to=x, text=find(name=x)[1].mail)", None, ["ab"]),
+        ("r = send(to='a', text='x') if len(name) > 5 else None\nreturn r", None, []),
+        (
+            "out = []\nfor i, p in enumerate(find(name='x')):\n    out.append(f'{i} {p.name}')\nreturn out",
+            ["0 Ada", "1 Bob"],
+            [],
+        ),
+        (
+            "a = []\nfor p in find(name='x'):\n    a.append(send(to=p.mail, text='x'))\nreturn len(a)",
+            2,
+            ["a@x", "b@x"],
+        ),
+        (
+            "a = []\nfor p in find(name='x'):\n    for q in find(name='y'):\n        a.append(p.name + q.name)\nreturn a",
+            ["AdaAda", "AdaBob", "BobAda", "BobBob"],
+            [],
+        ),
+        (
+            "if len(name) > 5:\n    send(to='a', text='x')\n    return 1\nsend(to='b', text='x')\nreturn 2",
+            2,
+            ["b"],
+        ),
+        ("return int('3') + sum(len(p.name) for p in find(name='x'))", 9, []),
     ],
 )
-def test_a_text_whose_quotes_are_missing_is_a_text(written: Any, meant: Any) -> None:
-    """Where the tool takes text and no name in it is known or looks like one that is."""
-    assert read(written) == meant
+def test_a_program_does_what_python_would(program: str, output: Any, sent: list[str]) -> None:
+    """Planned, checked and run: loops, conditions, names assigned anew, calls inside calls."""
+    gave, letters = run(program)
+    assert gave == output
+    assert sorted(to for to, _ in letters) == sent
 
 
-@pytest.mark.parametrize("written", ["hello", "Hello and goodbye", "report.csv"])
-def test_where_no_text_fits_it_stays_an_expression(written: str) -> None:
-    """So that the check says what is wrong with it."""
-    assert read(written, "tags") == {"$": written}
-    plan = plan_from_steps({"id": "a", "tool": "send", "args": {"to": "'x'", "text": "'y'", "tags": written}})
-    assert not check(plan, TOOLS).ok
+def test_effects_keep_their_place_and_reads_run_side_by_side() -> None:
+    """A program says in which order things happen; a plan does only where it is told."""
+    document = read("a = find(name='1')\nb = find(name='2')\nsend(to='x', text='y')\nc = find(name='3')")
+    assert [step.get("after") for step in document["steps"]] == [None, None, ["a", "b"], ["send"]]
 
 
-def plan_from_steps(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate(from_python({"steps": list(steps)}, TOOLS))
-
-
-def test_an_item_that_is_called_like_its_step_is_told_apart() -> None:
-    """No step speaks of itself, so what is meant is the item."""
-    step = {
-        "id": "sent",
+def test_a_call_may_fail_where_that_is_said() -> None:
+    """`on_failure='skip'` is no argument of the tool."""
+    (step,) = read("a = [send(to=n, text='x', on_failure='skip') for n in ['b', 'c']]")["steps"]
+    assert step == {
+        "id": "a",
+        "each": ["b", "c"],
+        "as": "n",
         "tool": "send",
-        "each": "people",
-        "as": "sent",
-        "when": "sent.ok",
-        "args": {"to": "sent.mail"},
+        "args": {"to": {"$": "n"}, "text": "x"},
+        "on_failure": "skip",
     }
-    read = from_python({"steps": [{"id": "people", "value": "[]"}, step]}, TOOLS)["steps"][1]
-    assert read["as"] == "sent_item"
-    assert (read["when"], read["args"]) == ({"$": "sent_item.ok"}, {"to": {"$": "sent_item.mail"}})
 
 
-def test_the_schema_names_tools_and_arguments_and_nothing_else() -> None:
-    """An argument that no tool has, a value that is no text and a tool that there is not do not fit."""
-    schema = Draft202012Validator(plan_schema(TOOLS, form="python"))
-    for args in ({"name": "'a'"}, {"name": "'a'", "limit": "3"}):
-        assert schema.is_valid({"steps": [{**CALL, "tool": "find", "args": args}]})
-    for tool_name, wrong in (
-        ("find", {}),
-        ("find", {"name": 3}),
-        ("find", {"nam": "x"}),
-        ("fin", {"name": "x"}),
-    ):
-        assert not schema.is_valid({"steps": [{**CALL, "tool": tool_name, "args": wrong}]})
-    assert not schema.is_valid({"steps": [{"id": "a", "tool": "find", "args": {"name": "x"}}]})
-    assert schema.is_valid({"cannot_plan": "no"})
-    assert response_schema(TOOLS, form="python", patch=True)["anyOf"][0]["required"] == ["add"]
+def test_a_program_may_decline() -> None:
+    """With a reason."""
+    assert read("raise CannotPlan('no tool prints')") == {"cannot_plan": "no tool prints"}
 
 
-def test_an_answer_in_the_usual_form_is_read_as_it_is() -> None:
-    """A model that was not held to the form may know better."""
-    usual = {"steps": [DOCUMENT["steps"][0]]}
-    assert from_python(usual, TOOLS)["steps"] == usual["steps"]
-    assert from_python("no", TOOLS) == "no"
-    odd = {"steps": [3, {"tool": ["x"], "args": 4, "when": None}], "output": None}
-    assert from_python(odd, TOOLS) == odd
+def test_in_a_patch_a_failed_step_is_replaced_by_its_name() -> None:
+    """The steps that there are keep their ids."""
+    document = read("a = find(name='y')\nsend(to=b[0].mail, text=a[0].name)", names=["a", "b"], patch=True)
+    assert document["add"] == [
+        {"id": "a_2", "replaces": "a", "tool": "find", "args": {"name": "y"}},
+        {
+            "id": "send",
+            "tool": "send",
+            "args": {"to": {"$": "b[0].mail"}, "text": {"$": "a_2[0].name"}},
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("x = = 1", "no Python program, line 1"),
+        ("import os", "line 1: only calls"),
+        ("while True:\n    pass", "line 1: only calls"),
+        ("x = 1\nfor p in [1]:\n    x = p", "line 3: a loop cannot change x"),
+        ("x.append(1)", "there is no x yet"),
+        ("(" * 5000, "no Python program"),
+    ],
+)
+def test_what_is_no_such_program_is_refused_with_its_line(program: str, said: str) -> None:
+    """Nothing of it is guessed."""
+    with pytest.raises(PlanUnreadable, match=said):
+        read(program)
+
+
+def test_what_is_misspelt_is_left_to_the_check() -> None:
+    """A tool, a name or an argument that there is not."""
+    document = read("people = find(nam='x')\nreturn peopl")
+    assert document["steps"][0]["args"] == {"nam": "x"}
+    assert document["output"] == {"$": "peopl"}
 
 
 @pytest.mark.anyio
-async def test_a_planner_asks_and_reads_in_this_form() -> None:
-    """The examples of the prompt are written in it; a patch knows the steps that there are."""
+async def test_a_planner_asks_for_a_program_and_reads_it() -> None:
+    """Its grammar goes along as the response format; fences are taken off."""
     model = ScriptedModel(
-        [{"steps": [{"id": "a", "tool": "find", "args": {"name": "inputs.name"}}], "output": "a"}]
+        ["Here it is:\n```python\ndef main(inputs):\n    a = find(name=inputs.name)\n    return a\n```"]
     )
-    request = PlanRequest("find somebody", TOOLS, inputs={"type": "object", "properties": {"name": {}}})
-    made = await ModelPlanner(model, form="python").plan(request)
+    made = await ModelPlanner(model, form="python").plan(PlanRequest("find somebody", TOOLS, inputs=INPUTS))
     assert made.document.to_json()["steps"][0]["args"] == {"name": {"$": "inputs.name"}}
-    assert model.requests[0].options["response_format"] == plan_schema(TOOLS, form="python")
-    told = model.requests[0].messages[0].content
-    assert "find(name: text, limit?: integer) -> [{any name: text}]: Find people. Acts." in told
-    assert '"note": "\'large\'"' in told
+    assert model.requests[0].options["response_format"] == {
+        "type": "string",
+        "x-grammar": python_grammar(TOOLS),
+    }
+    told = model.requests[0].messages
+    assert "find(name: str, limit: int = ...) -> list[dict]  # Find people." in told[0].content
+    assert told[1].content == "Inputs: inputs.name\nRequest: find somebody"
+
+
+def test_the_grammar_names_tools_and_arguments_as_a_program_can() -> None:
+    """Required ones first; names that Python cannot spell are spelled so that it can, and read back."""
+    odd = Tool.declare(
+        "crm.find-all",
+        description="Finds.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "from": {"type": "string"},
+                "max": {"type": "integer"},
+                "kind": {"enum": ["a", "b"]},
+            },
+            "required": ["kind"],
+        },
+    )
+    registry = Registry(odd)
+    assert (
+        'tool0 ::= "crm_find_all(" "kind=" ("\'a\'" | "\'b\'" | unary) (", " "from_=" expr)? (", " "max=" expr)? '
+        '(", " "on_failure=\'skip\'")? ")"'
+    ) in python_grammar(registry)
+    (step,) = from_python("crm_find_all(kind='a', from_='x')", registry)["steps"]
+    assert (step["tool"], step["args"]) == ("crm.find-all", {"kind": "a", "from": "x"})
 
 
 def test_the_short_prompt_is_short() -> None:
-    """By half: a machine without a GPU reads fifty tokens a second."""
+    """A machine without a GPU reads fifty tokens a second."""
 
     def size(short: bool) -> int:
         return len(plan_messages(PlanRequest("g", TOOLS), short=short)[0].content)
@@ -179,10 +228,10 @@ def test_the_short_prompt_is_short() -> None:
     assert 10 * size(True) < 6 * size(False)
 
 
-def test_the_examples_mean_what_they_show() -> None:
-    """Each is read back as the plan that it was written from."""
-    for _, _, answer in _EXAMPLES:
-        assert from_python(to_python(answer), Registry()) == answer
+@pytest.mark.parametrize("program", [program for _, _, program in SHORT_EXAMPLES])
+def test_the_examples_are_programs(program: str) -> None:
+    """Each is read, and fits what is told of its tools."""
+    assert ast.parse(program)
 
 
 def test_types_are_told_by_name_once() -> None:
@@ -190,14 +239,14 @@ def test_types_are_told_by_name_once() -> None:
     registry = Registry(declared("read", PERSON, TREE), declared("keep", PERSON, None))
     told = short_tools(registry)
     assert told.splitlines() == [
-        "# Tools",
-        "keep(who: Person): Does keep. Acts.",
-        "  who: the one",
-        "read(who: Person) -> Tree: Does read. Acts.",
-        "  who: the one",
+        "# Tools: use only these",
+        "keep(who: Person) -> None  # Does keep.",
+        "    who: the one",
+        "read(who: Person) -> Tree  # Does read.",
+        "    who: the one",
         "# Types",
-        'Person = {name: text, age?: integer or null, kind: "a" or "b"}',
-        "Tree = {leaf: any, below: [Tree]}",
+        'Person = {name: str, age?: int | None, kind: "a" | "b"}',
+        "Tree = {leaf: any, below: list[Tree]}",
     ]
 
 

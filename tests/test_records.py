@@ -143,7 +143,7 @@ def test_a_chain_depends_on_everything_before_it() -> None:
 
 
 def test_nothing_that_is_stored_can_run_code() -> None:
-    """JSON only: no module of the package imports pickle or its like."""
+    """JSON only: no module of the package imports pickle or its like (threat 15)."""
     banned = {"pickle", "shelve", "marshal", "dill", "jsonpickle", "cloudpickle"}
     targets = {(name, i.target) for name, path in modules().items() for i in imports_of(name, path)}
     assert [found for found in targets if found[1].split(".")[0] in banned] == []

@@ -9,12 +9,14 @@ import shlex
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
 from ...executor.batches.batch import Batch
 from ...executor.batches.examining import Examined
+from ...executor.batches.outputs import refuse_foreign
 from ...executor.batches.reopening import SourceAgain
 from ...executor.batches.sources import FileRows, Rows
 from ...executor.batches.sqlite_rows import SqliteRows
@@ -40,6 +42,7 @@ from ..screen import Code, Interrupted, Screen
 from ..setting import Consent, Kept, Minds, Rules, Setting
 from ..waiting import wait_for
 from . import telling
+from .earlier import cautions
 from .ends import batch_code, batch_fate
 from .progress import BatchView
 
@@ -112,6 +115,12 @@ class Files:
     failures: o.Failures = None
     overwrite: o.Overwrite = False
 
+    def refuse_taken(self) -> None:
+        """Before anybody is asked: a new batch wrote none of the files that are there. Raises `BadInput`."""
+        for path in (self.results, self.failures):
+            if path is not None and not self.overwrite:
+                refuse_foreign(Path(path), path.lower().endswith(".csv"))
+
 
 def batch(
     screen: Screen,
@@ -159,7 +168,8 @@ def batch(
     if sample is not None:
         return _rehearse(screen, engine, plan, found, sample, reads=reads)
     if approval is None:
-        approval = _approval_here(screen, engine, plan, found, bounds.rules(), consent, full=full)
+        files.refuse_taken()
+        approval = _approval_here(screen, engine, plan, found, bounds.rules(), consent, kept, full=full)
     with Opened(kept.journal, key=kept.journal_key) as journal, BatchView(screen) as view:
         memory = journal if journal is not None else MemoryJournal()
         engine = _engine(screen, loaded, memory, view, by)
@@ -229,6 +239,7 @@ def _approval_here(
     found: Examined,
     rules: BatchRules,
     consent: Consent,
+    kept: Kept,
     *,
     full: bool,
 ) -> Approval | None:
@@ -246,6 +257,8 @@ def _approval_here(
             "which `foreplan approve --rows N` writes, with --journal FILE"
         )
     screen.note(contents(review, full=full), telling.what_to_run(found, rules, review))
+    for caution in cautions(kept, plan, found):
+        screen.say(caution, important=True)
     agree(screen, review, yes=consent.yes, what=f"for {count(found.runnable, 'row')}")
     return consent.approved(engine, plan, batch=RowLimit(rows=max(1, found.runnable), source=found.digest))
 

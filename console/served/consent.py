@@ -97,8 +97,8 @@ class Consent:
             raise NotApproved(
                 f"no approval counts that lies in {self._folder}, for everybody may write there: chmod o-w"
             )
-        found = [path for path in self._folder.glob("*.json") if path.is_file() and not path.is_symlink()]
-        return sorted(found, key=lambda path: -path.stat().st_mtime)[:_FILES]
+        found = [path for path in self._folder.glob("*.json") if _is_own(path)]
+        return sorted(found, key=_age)[:_FILES]
 
     def _refusal(self, plan: Plan, inputs: dict[str, Any], why: str) -> str:
         said = f"nothing has run: this plan needs an approval by a person ({why})"
@@ -110,12 +110,19 @@ class Consent:
     def _laid(self, folder: Path, plan: Plan, inputs: dict[str, Any]) -> str:
         """Lay the plan and its inputs before a person; the command with which that one says yes."""
         asked = folder / _ASKED
+        if asked.is_symlink():
+            raise NotApproved(
+                f"nothing has run: {asked} leads elsewhere, so no plan is laid there; remove it"
+            )
         for needed in (folder, asked):
             needed.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{_brief(digest(plan.to_json()))}-{_brief(digest(inputs))}"
         plan_file, inputs_file = asked / f"plan-{name}.yaml", asked / f"inputs-{name}.json"
         if not plan_file.exists() and len(os.listdir(asked)) >= _FILES:
             raise NotApproved(f"nothing has run: {_FILES} files lie in {asked}; a person must clear it first")
+        for file in (plan_file, inputs_file):
+            if file.is_symlink():
+                file.unlink()
         write_file(str(plan_file), write_yaml(plan))
         words = ["approve", str(plan_file)]
         if inputs:
@@ -123,6 +130,22 @@ class Consent:
             words += ["--inputs", str(inputs_file)]
         signing = ["--key", "YOUR_KEY"] if self._signed else []
         return self._spell(*words, "-o", str(folder / f"approval-{name}.json"), *signing)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether it is a file of this folder, and none that everybody could have written."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:  # gone since the folder was read
+        return False
+    return stat.S_ISREG(mode) and not mode & stat.S_IWOTH
+
+
+def _age(path: Path) -> float:
+    try:
+        return -path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _brief(name: str) -> str:

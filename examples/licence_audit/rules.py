@@ -15,9 +15,9 @@ from foreplan.planner.requests import PlanRequest, ReplanRequest
 __all__ = ["INPUTS", "SENTENCE", "planned_by", "planner"]
 
 SENTENCE = (
-    "List the packages in inputs.folders, as packages. For each of packages read its metadata, as metadata. For each of "
-    "metadata normalise the licence, as licences, and skip what fails. Judge metadata and licences by inputs.policy, as "
-    "verdicts. Write verdicts and inputs.folders to licences.md in the folder inputs.out, and verdicts to licences.csv there."
+    "List the packages in inputs.folders, read the metadata of each package, and normalise the licence of each. Judge the "
+    "list of metadata and the list of licences by inputs.policy. Write the verdicts to licences.csv and to licences.md in "
+    "the folder inputs.out."
 )
 """What a model is asked, in place of the plan."""
 INPUTS = load_plan(Path(__file__).with_name("plan.yaml")).inputs
@@ -48,5 +48,17 @@ planner = FunctionPlanner(plan, replan)
 
 
 def planned_by(model: ChatModel) -> FunctionPlanner:
-    """Plans of a small model, mended by the rules."""
-    return FunctionPlanner(ModelPlanner(model, form="python").plan, replan)
+    """Plans of a small model, mended by the rules, which also see to it that a package without a licence stops nothing."""
+    return FunctionPlanner(ModelPlanner(model, form="python").plan, _replan_of_model)
+
+
+def _replan_of_model(request: ReplanRequest) -> Patch:
+    silent = sorted({f.step for f in request.failures if f.failure.code == "no_licence_data"})
+    if not silent:
+        return replan(request)
+    return Patch(add=[_going_on(request.plan.by_id[id]) for id in silent])
+
+
+def _going_on(step: Step) -> Step:
+    changes = {"id": f"{step.id}_again", "replaces": step.id, "on_failure": "skip"}
+    return Step.model_validate({**step.to_json(), **changes})

@@ -53,9 +53,10 @@ class Batch:
 
         `status` (one, or several) leaves the others out.
         """
+        there = f"; say {', '.join(filter(None, _STATUSES))}"
         wanted = {status} if isinstance(status, str) else set(status)
         for unknown in wanted.difference(_STATUSES):
-            raise BadInput(f"a row ends as no {unknown!r}{did_you_mean(unknown, _STATUSES)}")
+            raise BadInput(f"a row ends as no {unknown!r}{did_you_mean(unknown, _STATUSES) or there}")
         return results_of(self.journal, self.id, frozenset(wanted))
 
     def to_json(self) -> dict[str, Any]:

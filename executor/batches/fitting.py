@@ -110,7 +110,9 @@ class Fitting:
         there = set(came)
         for name, column in self.said.items():
             if name not in there:
-                guess = did_you_mean(column, self.seen) or f"; it has {_listed(self.seen)}"
+                guess = (
+                    self._other_mark() or did_you_mean(column, self.seen) or f"; it has {_listed(self.seen)}"
+                )
                 what = f"no column {_quoted(column)} (for the input {_quoted(name)})"
                 raise BadInput(f"there is {what} in {self.source.name}{guess}")
         for name in self.members.kinds:
@@ -119,14 +121,16 @@ class Fitting:
 
     def _no_column(self, name: str) -> str:
         columns = list(self.seen)
-        marks = [mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]]
-        if marks:
-            hint = f"is it written with delimiter={marks[0]!r} (--delimiter)?"
-        else:
-            guess = did_you_mean(name, columns).removeprefix("; ") or f"it has {_listed(columns)}."
-            hint = f"{guess} Say which it is: columns={{{name!r}: …}}, or --map {name}=…"
+        guess = did_you_mean(name, columns) or f"; it has {_listed(columns)}."
+        hint = self._other_mark() or f"{guess} Say which it is: columns={{{name!r}: …}}, or --map {name}=…"
         what = f"no column for the input {_quoted(name)}, which the plan requires,"
-        return f"there is {what} in {self.source.name}; {hint}"
+        return f"there is {what} in {self.source.name}{hint}"
+
+    def _other_mark(self) -> str:
+        """A question, where the one column looks like several with another delimiter between them."""
+        columns = list(self.seen)
+        marks = [mark for mark in (";", "\t", "|") if len(columns) == 1 and mark in columns[0]]
+        return f"; is it written with delimiter={marks[0]!r} (--delimiter)?" if marks else ""
 
     def finish(self) -> tuple[str, ...]:
         """What there is to say of the columns when all rows came. Raises `BadInput` for some that never did."""

@@ -148,7 +148,7 @@ def spoilt(line: str, encoding: str) -> tuple[str, str]:
     return (
         "bad_encoding",
         f"is not {_shown(encoding)}: byte 0x{byte:02X} (byte {place:,} of the line, after {shorten(repr(before[-20:]), 40)}); "
-        f"save the file as UTF-8, or say its encoding (encoding={other!r})",
+        f"save the file as UTF-8, or say its encoding (encoding={other!r}, --encoding {other})",
     )
 
 

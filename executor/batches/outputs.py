@@ -27,7 +27,7 @@ from .headers import OWN
 from .lines import lines
 from .rows import AsideRow, Row, RowResult, row_id
 
-__all__ = ["FailuresFile", "ResultsFile", "csv_line", "write_failures"]
+__all__ = ["FailuresFile", "ResultsFile", "csv_line", "refuse_foreign", "write_failures"]
 
 _FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 _RESULT = ("row", "ordinal", "line", "status", "kind", "code", "sentence")
@@ -72,11 +72,8 @@ class _OutputFile:
         for path in (self.path, self.part):
             if path.is_dir() or (path.exists() and not path.is_file()):
                 raise BadInput(f"{self.name} cannot be written: there is something else of that name")
-            if path.exists() and not overwrite and not _belongs(path, self.batch, self.is_csv):
-                said = f"the file {shorten(repr(str(path)), 200)} is there already, and this batch did not write it"
-                raise BadInput(
-                    f"{said}; name another file, or say that it may be overwritten (overwrite=True, --overwrite)"
-                )
+            if not overwrite:
+                refuse_foreign(path, self.is_csv, self.batch)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -273,6 +270,15 @@ def _cell(value: Json) -> str:
     return text
 
 
+def refuse_foreign(path: Path, is_csv: bool, batch: str | None = None) -> None:
+    """Raises `BadInput` for a file with rows that are not those of this batch; of None, for one with any."""
+    if path.exists() and not _belongs(path, batch, is_csv):
+        said = f"the file {shorten(repr(str(path)), 200)} is there already, and this batch did not write it"
+        raise BadInput(
+            f"{said}; name another file, or say that it may be overwritten (overwrite=True, --overwrite)"
+        )
+
+
 def _format_of(path: Path, name: str) -> str:
     found = _FORMATS.get(path.suffix.lower())
     if found is None:
@@ -287,7 +293,7 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _belongs(path: Path, batch: str, is_csv: bool) -> bool:
+def _belongs(path: Path, batch: str | None, is_csv: bool) -> bool:
     """Whether a file holds nothing, or its first row is one of this batch."""
     try:
         with open(path, "rb") as file:

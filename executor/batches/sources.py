@@ -246,7 +246,7 @@ class FileRows:
         if suffix in _SHEETS:
             raise BadInput(f"{self.name} is a spreadsheet; save it as CSV (UTF-8)")
         raise BadInput(
-            f"{self.name} has no suffix that says what it is; name it {', '.join(_SUFFIXES)}, or say its format"
+            f"{self.name} has no suffix that says what it is; name it {', '.join(_SUFFIXES)}, or say its format (format=…, --format)"
         )
 
     @contextmanager

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...planner.plan import Plan
@@ -49,6 +50,12 @@ class Outputs(NamedTuple):
                 "the results and the failures of a batch are two files; name another for one of them"
             )
         return cls(one, other, overwrite)
+
+    def leave_alone(self, journal: Path | None) -> None:
+        """Raises `BadInput` where a file would be written over that of the journal."""
+        for file in (self.results, self.failures):
+            if file is not None and journal is not None and _any_is(journal, (file, f"{file}.part")):
+                raise BadInput(f"the file {file!r} is where the journal is kept; name another file")
 
     @classmethod
     def read(cls, said: Mapping[str, Any] | None) -> Outputs:
@@ -148,6 +155,11 @@ class Written:
             with suppress(BadInput, OSError, ValueError):
                 self.discard()
             raise
+
+
+def _any_is(one: Path, others: Iterable[str]) -> bool:
+    """Whether a file is one of these, by whatever name; those that are not there are none."""
+    return any(os.path.exists(other) and os.path.samefile(one, other) for other in others)
 
 
 def _fields(plan: Plan) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from .chunks import AIMessageChunk
 from .clients import Clients, needed
 from .messages import AIMessage, Message
 from .sse import heard_parts
-from .telling import Names, Telling, allowed, key_for, trusted, whole_answer
+from .telling import Names, Telling, allowed, held_to, key_for, trusted, whole_answer
 
 __all__ = ["AnthropicModel"]
 
@@ -114,7 +114,7 @@ class AnthropicModel:
             messages,
             names,
             tools=tools,
-            response_format=response_format,
+            response_format=held_to(response_format),
             strict=self.strict,
             cache=self.cache,
         )

@@ -31,7 +31,7 @@ from .messages import AIMessage, Message, SystemMessage
 from .openai_chat import chat_body
 from .openai_model import OpenAIModel
 from .prefixes import Prefix, prefix_folder
-from .telling import Names
+from .telling import GRAMMAR, Names
 
 __all__ = ["LocalModel"]
 
@@ -130,7 +130,7 @@ class LocalModel:
         config: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         """A schema goes along as a grammar where that is possible: llama.cpp takes none beside tools."""
-        if schema is None or tools or not server.guided:
+        if schema is None or tools or not (server.guided or GRAMMAR in schema):
             return {"tools": tools, "response_format": schema, "config": config}
         return {"config": _held_to(schema, {**self.options, **(config or {})})}
 
@@ -216,8 +216,8 @@ https://github.com/guidance-ai/llguidance/blob/main/docs/json_schema.md
 
 
 def _held_to(schema: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a question whose answer fits this schema, as a grammar of llguidance."""
-    grammar = f"%llguidance {{}}\nstart: %json {json.dumps({**schema, **_GUIDANCE})}"
+    """The options of a question whose answer fits this schema, as a grammar."""
+    grammar = schema.get(GRAMMAR) or f"%llguidance {{}}\nstart: %json {json.dumps({**schema, **_GUIDANCE})}"
     return {**options, "extra_body": {**options.get("extra_body", {}), "grammar": grammar}}
 
 

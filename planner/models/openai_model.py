@@ -24,7 +24,7 @@ from .messages import AIMessage, Message
 from .openai_chat import chat_body, hear_chat
 from .openai_responses import hear_response, read_response, responses_body
 from .sse import heard_parts
-from .telling import Names, Telling, allowed, is_here, key_for, trusted, whole_answer
+from .telling import Names, Telling, allowed, held_to, is_here, key_for, trusted, whole_answer
 
 __all__ = ["OpenAIModel"]
 
@@ -116,7 +116,9 @@ class OpenAIModel:
         config: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         make = chat_body if self.api == "chat" else responses_body
-        body = make(messages, names, tools=tools, response_format=response_format, strict=self.strict)
+        body = make(
+            messages, names, tools=tools, response_format=held_to(response_format), strict=self.strict
+        )
         return {"model": self.model, **body, **self.options, **(config or {})}
 
     def _api(self, client: Any) -> Any:

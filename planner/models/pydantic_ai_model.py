@@ -15,7 +15,7 @@ from ...policies.spelling import spelled
 from .chunks import AIMessageChunk, ToolCallChunk
 from .clients import needed
 from .messages import AIMessage, Message, SystemMessage, ToolMessage
-from .telling import Names, Telling, broken, calls_in, cut_off
+from .telling import Names, Telling, broken, calls_in, cut_off, held_to
 
 __all__ = ["PydanticAIModel"]
 
@@ -106,7 +106,8 @@ class PydanticAIModel:
             for tool in tools or ()
         ]
         parameters = library.models.ModelRequestParameters(
-            function_tools=offered, **(_form(library, model, schema) if schema is not None else {})
+            function_tools=offered,
+            **(_form(library, model, form) if (form := held_to(schema)) is not None else {}),
         )
         return library.direct, {
             "model": model,

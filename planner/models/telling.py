@@ -24,6 +24,7 @@ from .chunks import AIMessageChunk, ToolCallChunk
 from .messages import AIMessage, InvalidToolCall
 
 __all__ = [
+    "GRAMMAR",
     "Names",
     "Telling",
     "allowed",
@@ -31,6 +32,7 @@ __all__ = [
     "calls_in",
     "counts",
     "cut_off",
+    "held_to",
     "is_here",
     "key_for",
     "needs",
@@ -38,6 +40,15 @@ __all__ = [
     "trusted",
     "whole_answer",
 ]
+
+GRAMMAR = "x-grammar"
+"""Key of a `response_format` for an answer that is no JSON: its grammar in GBNF, for those who take one."""
+
+
+def held_to(response_format: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The schema to send to a service that takes no grammars: none, where the answer is to be no JSON."""
+    return None if response_format is not None and GRAMMAR in response_format else response_format
+
 
 Json = Any
 

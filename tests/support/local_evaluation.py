@@ -24,7 +24,11 @@ from foreplan import CannotPlan, Engine, ForeplanError, LocalModel, ModelPlanner
 from foreplan.planner.models.chat import ChatModel, ask_model
 from foreplan.planner.models.messages import AIMessage, Message
 
-__all__ = ["Asked", "Judged", "evaluate", "figures", "requests"]
+__all__ = ["LONGEST", "Asked", "Judged", "evaluate", "figures", "requests"]
+
+
+LONGEST = 400
+"""Tokens of an answer: four times what most take, so that one that never ends costs a minute and not five."""
 
 
 class Asked(NamedTuple):
@@ -130,7 +134,7 @@ def main(words: list[str]) -> None:
     paths = [word for word in words if word.endswith(".gguf")]
     only = words[words.index("--only") + 1] if "--only" in words else ""
     asked = [one for one in requests() if only in f"{one.set} {one.request}"]
-    with LocalModel(Path(paths[0]) if paths else fetched(LARGE)) as model:
+    with LocalModel(Path(paths[0]) if paths else fetched(LARGE), max_completion_tokens=LONGEST) as model:
         judged = evaluate(model, asked, told=lambda one: print(json.dumps(one._asdict()), flush=True))
     print(json.dumps(figures(judged), indent=2))
 
