@@ -53,7 +53,7 @@ ready: $(RUN) ## Make the virtual environment, with foreplan in it
 ready-test: $(TEST) ## The same with what tests and style checks need
 
 clean: ## Remove the virtual environment and everything that was built
-	@rm -rf $(VENV) $(RIVAL) build dist foreplan.egg-info licence-audit
+	@rm -rf $(VENV) $(RIVAL) build dist foreplan.egg-info licence-audit payments
 
 $(RUN): pyproject.toml .ci/python
 	@rm -f $(VENV)/ready-*

@@ -357,6 +357,10 @@ def _asked(asked: DecisionAsked, limit: int | None, sources: Mapping[str, Any]) 
     yield from map(indented, _values(asked.question, limit, sources))
     yield from map(indented, _contract(asked.question))
     yield Text(clipped(_reason(asked.question), limit), "dim")
+    if asked.about == "unknown":
+        yield Text(
+            "retry: call it again; accept: it happened, and you say what it gave; fail: it has failed", "dim"
+        )
 
 
 def _of_the_plan(

@@ -456,6 +456,7 @@ def test_an_outcome_that_nobody_knows_waits_for_a_person(shell: Shell) -> None:
     """The tool acted, or not: the run waits, and a person says what the call gave."""
     said = shell.here("run", "charges.yaml", *TOOLS, "--approve", "--yes", "--journal", "runs.db")
     assert (said.code, "charge may have acted, and nobody knows" in said.out) == (3, True)
+    assert "accept: it happened, and you say what it gave" in said.out
     [asked] = shell.here("show", "last", "--journal", "runs.db", "--json").document["waiting"]
     answer = f'{asked["id"]}=accept:{{"id": "c=1"}}'
     said = shell.here("resume", "last", *TOOLS, "--journal", "runs.db", "--decide", answer, "--json")
