@@ -128,6 +128,8 @@ def test_rows_that_failed_are_tried_again_from_what_failed(backend: str) -> None
     assert world.counts("pay") == {1: 1, 2: 2, 3: 1, 4: 3, 5: 1}
     assert len(set(world.keys("pay", 4))) == 1
     assert len({key for _, _, key in world.calls}) == 5 * 5
+    assert batch.used.tool_calls == len(world.calls)
+    assert batch.used.cost == 2.0 * world.counts("pay").total()
 
 
 def test_items_that_had_succeeded_stay_when_their_step_is_tried_again() -> None:
@@ -255,7 +257,13 @@ def test_rows_that_were_cancelled_go_on_in_a_retry() -> None:
 
 @pytest.mark.parametrize(
     ("budget", "done"),
-    [(Budget(tool_calls=17), 3), (Budget(cost=8), 4), (Budget(tool_calls=4), 0), (Budget(tool_calls=500), 6)],
+    [
+        (Budget(tool_calls=17), 3),
+        (Budget(cost=8), 4),
+        (Budget(tool_calls=4), 0),
+        (Budget(tool_calls=500), 6),
+        (Budget(model_calls=0), 6),
+    ],
 )
 def test_a_batch_has_a_budget_of_which_a_row_is_given_before_it_begins(budget: Budget, done: int) -> None:
     """What a row may use at most is kept for each that is under way, so the bound is never passed."""

@@ -146,11 +146,11 @@ def test_text_pairs_and_dicts_are_messages(said: Any, expected: list[Message]) -
     ("said", "words"),
     [
         (7, "not 7"),
-        ([7], "message 0 is a int"),
+        ([7], "message 0 is an int"),
         ({"role": "robot", "content": "x"}, "the role 'robot'"),
         ({"content": "x"}, "the role None"),
         ({"role": "tool", "content": "x"}, "give tool_call_id"),
-        ({"role": "user", "content": 7}, "the content of the message is a int"),
+        ({"role": "user", "content": 7}, "the content of the message is an int"),
         ({"role": "user", "content": [{"type": "image"}]}, "part 0"),
     ],
 )

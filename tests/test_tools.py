@@ -485,7 +485,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: tool(field_default), "Annotated"),
     (lambda: tool(lambda x: x), "a lambda has no name"),
     (lambda: tool(Service), "is a class"),
-    (lambda: tool(3), "not of a int"),  # type: ignore[call-overload]
+    (lambda: tool(3), "not of an int"),  # type: ignore[call-overload]
     (lambda: tool(tool(good)), "a tool already"),
     (lambda: tool(name="no spaces")(good), "cannot name a tool"),
     (lambda: tool(name="a" * 65)(good), "at most 64"),

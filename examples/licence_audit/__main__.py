@@ -115,8 +115,10 @@ def _told(run: Run) -> dict[str, Any]:
 
 def _engine(model: str | None, journal: SqliteJournal, view: View) -> Engine:
     """With the planner that is wanted; a model without a GPU may take its time."""
-    who = planner if model is None else planned_by(LocalModel(model))
-    return Engine(registry, who, journal=journal, watch=view.watch, policies=Policies(planner_timeout=None))
+    if model is None:
+        return Engine(registry, planner, journal=journal, watch=view.watch)
+    patient, who = Policies(planner_timeout=None), planned_by(LocalModel(model))
+    return Engine(registry, who, journal=journal, watch=view.watch, policies=patient)
 
 
 def _plan(screen: Screen, engine: Engine, *, asked: bool) -> Plan:

@@ -82,6 +82,8 @@ class BatchState:
         """How the run of the shared steps ended."""
         self.live: set[int] = set()
         """Rows under way in this process."""
+        self.charged: dict[int, dict[str, Any]] = {}
+        """What each row was charged with that did not succeed, and may be tried again."""
         self.tool_calls = 0
         self.model_calls = 0
         self.tokens = 0
@@ -225,7 +227,7 @@ def _affordable(state: BatchState, most: int, now: float) -> int:
         return 0
     for name, each in opened.reserve.items():
         left = getattr(budget, name) - float(getattr(state, name)) - len(state.live) * each
-        most = min(most, int(left // each) if each else most if left > 0 else 0)
+        most = min(most, int(left // each) if each else most if left >= 0 else 0)
     return most
 
 
@@ -338,7 +340,9 @@ def _row_settled(state: BatchState, event: e.RowSettled) -> None:
         return
     if state.parked.pop(event.ordinal, None) is None:
         state.began += 1
-    _charge(state, event.used or {})
+    _charge(state, event.used or {}, state.charged.pop(event.ordinal, {}))
+    if event.status != "done":
+        state.charged[event.ordinal] = event.used or {}
     if not state.stopping and too_many_failed(state.rules, state.failed, _ran(state)):
         state.stopping = "failures"
         state.why = f"{count(state.failed, 'row')} failed, so no further one began"
@@ -357,11 +361,13 @@ def _ran(state: BatchState) -> int:
     return sum(n for how, n in state.counts.items() if how.status != "refused")
 
 
-def _charge(state: BatchState, used: dict[str, Any]) -> None:
-    state.tool_calls += used.get("tool_calls", 0)
-    state.model_calls += used.get("model_calls", 0)
-    state.tokens += used.get("tokens", 0)
-    state.cost += exact(used.get("cost", 0))
+def _charge(state: BatchState, used: dict[str, Any], before: dict[str, Any] | None = None) -> None:
+    """`before` is what the same row was charged with when it ended the last time: its count goes on where it stood."""
+    for sign, amounts in ((1, used), (-1, before or {})):
+        state.tool_calls += sign * amounts.get("tool_calls", 0)
+        state.model_calls += sign * amounts.get("model_calls", 0)
+        state.tokens += sign * amounts.get("tokens", 0)
+        state.cost += sign * exact(amounts.get("cost", 0))
 
 
 def _row_parked(state: BatchState, event: e.RowParked) -> None:
