@@ -5,8 +5,10 @@ The model here is too small to make sense, so only the form of its answers is lo
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -38,9 +40,12 @@ from foreplan.planner.models.messages import HumanMessage, Message, SystemMessag
 from foreplan.planner.models.openai_model import OpenAIModel
 from foreplan.planner.plan_schema import plan_schema
 from foreplan.planner.prompt import plan_messages
+from foreplan.planner.python_form import HEADER
+from foreplan.planner.python_grammar import python_grammar
 from foreplan.planner.requests import PlanRequest
 from foreplan.policies.classification import classify
 from foreplan.policies.errors import BadInput, CannotPlan
+from foreplan.policies.expressions import FUNCTIONS
 from foreplan.policies.failures import ToolFailure
 
 ASK: list[Message] = [HumanMessage("Say hello.")]
@@ -141,6 +146,19 @@ async def test_who_stops_listening_stops_the_model(model: LocalModel) -> None:
                 scope.cancel()
     assert scope.cancelled_caught
     assert await started(model) == before
+
+
+@pytest.mark.anyio
+async def test_a_program_is_held_to_the_grammar_of_the_tools(model: LocalModel) -> None:
+    """However small the model: it is Python, and calls nothing else."""
+    held = {"type": "string", "x-grammar": python_grammar(TOOLS)}
+    asked: list[Message] = [HumanMessage("The weather in Rome")]
+    answer = await ask_model(model, asked, response_format=held, config={"max_completion_tokens": 64})
+    assert answer.content.startswith(HEADER)
+    calls = set(re.findall(r"(?<![.\w])([a-z_]+)\(", answer.content)) - {"main"} - FUNCTIONS.keys()
+    assert calls <= {"weather", "CannotPlan"}
+    if answer.finish_reason == "stop":
+        assert ast.parse(answer.content)
 
 
 def test_a_planner_with_it_ends_in_a_plan_or_in_a_sentence(model: LocalModel) -> None:

@@ -31,7 +31,8 @@ class ChatModel(Protocol):
     """Messages in, one message out.
 
     `tools` are tools the model may call, each `{"name", "description", "parameters": JSON Schema}`. `response_format`
-    is a JSON Schema that the answer should fit; a model that cannot be held to one may ignore it. An option is passed
+    is a JSON Schema that the answer should fit; a model that cannot be held to one may ignore it. One of type string that
+    has `x-grammar` is for an answer that is no JSON, with its grammar in GBNF for those who take one. An option is passed
     only when it is set. What a model raises reaches the caller as it is. A model may also have `astream` of the same
     arguments, which yields `AIMessageChunk`s.
     """
