@@ -1,6 +1,6 @@
 """The recommended model plans: the licence audit from a sentence, and the requests of somebody who knows no prompt.
 
-What it gets right is reported (docs/local.md), not demanded; that everything ends as it should is demanded.
+How many of the requests it gets right is reported (docs/local.md), not demanded; that each ends as it should is.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def path() -> Path:
         pytest.skip(str(error))
 
 
-def test_the_licence_audit_is_planned_from_sentences_and_run_or_refused(path: Path, tmp_path: Path) -> None:
-    """By the example itself, over three packages: the report is written, or the exit code and a sentence say why not."""
+def test_the_licence_audit_is_planned_from_sentences_and_run(path: Path, tmp_path: Path) -> None:
+    """By the example itself, over three packages, of which one is silent: the report tells all of them."""
     packages = tmp_path / "site-packages"
     for name, more in {"free": "License: MIT\n", "viral": "License: AGPL-3.0-only\n", "quiet": ""}.items():
         (packages / f"{name}-1.0.dist-info").mkdir(parents=True)
@@ -43,9 +43,6 @@ def test_the_licence_audit_is_planned_from_sentences_and_run_or_refused(path: Pa
     command = [sys.executable, "-W", "error", str(example), "--model", str(path), "--path", str(packages)]
     ran = subprocess.run([*command, "--yes", "--json"], cwd=tmp_path, capture_output=True, text=True)
     told = json.loads(ran.stdout)
-    if ran.returncode == 2:
-        assert [finding for finding in told["error"]["findings"] if finding["severity"] == "error"]
-        return
     assert (ran.returncode, told["state"]) == (0, "done"), ran.stderr
     report = (tmp_path / "licence-audit" / "licences.csv").read_text()
     assert [line.split(",")[0] for line in report.splitlines()[1:]] == ["free", "quiet", "viral"]
