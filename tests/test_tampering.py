@@ -349,7 +349,8 @@ def test_a_file_of_an_earlier_version_gets_its_chain_when_it_is_opened_to_be_wri
     with SqliteJournal(path) as journal:
         for run, state in (("a", "done"), ("b", "waiting")):
             log = journal.create(run, approval=f"yes-{run}")
-            write(log, list(short_run(run, state=state)))  # type: ignore[arg-type]
+            opened, *more = short_run(run, state=state)  # type: ignore[arg-type]
+            write(log, [opened._replace(approval={"id": f"yes-{run}"}), *more])  # type: ignore[call-arg]
             log.close()
     change(path, *BEFORE_CHAINS, "UPDATE meta SET value = '2'")
     with SqliteJournal(path, reading=True) as journal:
