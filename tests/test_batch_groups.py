@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.cut_batches import Recorded, cut
 from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import (
@@ -34,7 +35,6 @@ from foreplan.executor.events import (
     CallStarted,
     DecisionAsked,
     DecisionMade,
-    Event,
     GroupFormed,
     GroupSettled,
     HookAnswered,
@@ -601,41 +601,6 @@ def test_rows_that_failed_for_want_of_a_patch_are_mended_when_they_are_tried_aga
 
 
 # ---------------------------------------------------------------------------------------------- killed anywhere
-
-
-class Recorded(MemoryJournal):
-    """Remembers in which order events came, over all runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.order: list[tuple[str, Event]] = []
-
-    def create(self, run: str, *, approval: str = "") -> Any:
-        return self._watched(super().create(run, approval=approval))
-
-    def _row(self, run: str, batch: str, ordinal: int) -> Any:
-        return self._watched(super()._row(run, batch, ordinal))
-
-    def _watched(self, log: Any) -> Any:
-        inner = log.append
-
-        def append(event: Event) -> None:
-            inner(event)
-            self.order.append((log.run, event))
-
-        log.append = append
-        return log
-
-
-def cut(journal: Recorded, count: int) -> MemoryJournal:
-    """What a journal holds whose process was killed after so many events."""
-    held = MemoryJournal()
-    for run, event in journal.order[:count]:
-        if run == "b":
-            held._events.setdefault("b", []).append(event)
-        else:
-            held._row(run, "b", int(run.partition(".")[2])).append(event)
-    return held
 
 
 def two_groups() -> World:

@@ -15,6 +15,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cut_batches import Recorded, cut
 from support.journals import change
 from support.virtual import BACKENDS, now, run_virtual
 
@@ -402,41 +403,6 @@ def test_rows_wait_for_their_turn_at_a_slow_service_as_long_as_it_takes() -> Non
 
 
 # ---------------------------------------------------------------------------------------------- ends of the process
-
-
-class Recorded(MemoryJournal):
-    """Remembers in which order events came, over all runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.order: list[tuple[str, Event]] = []
-
-    def create(self, run: str, *, approval: str = "") -> Any:
-        return self._watched(super().create(run, approval=approval))
-
-    def _row(self, run: str, batch: str, ordinal: int) -> Any:
-        return self._watched(super()._row(run, batch, ordinal))
-
-    def _watched(self, log: Any) -> Any:
-        inner = log.append
-
-        def append(event: Event) -> None:
-            inner(event)
-            self.order.append((log.run, event))
-
-        log.append = append
-        return log
-
-
-def cut(journal: Recorded, count: int) -> MemoryJournal:
-    """What a journal holds whose process was killed after so many events."""
-    held = MemoryJournal()
-    for run, event in journal.order[:count]:
-        if run == "b":
-            held._events.setdefault("b", []).append(event)
-        else:
-            held._row(run, "b", int(run.partition(".")[2])).append(event)
-    return held
 
 
 WHOLE = Recorded()
