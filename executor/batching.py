@@ -324,11 +324,11 @@ class Batching(Driving):
                     batch.write(decision_made(id_, answer, batch.stamp()))
                 return await self._drive_batch(batch)
 
-    def show_batch(self, batch_id: str) -> Batch:
-        """A batch as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
+    def show_batch(self, batch_id: str, *, at: int | None = None) -> Batch:
+        """A batch as its journal tells it, or as it stood after its event `at`; needs none of its tools. Raises `UnknownRun`."""
         expect(str, batch_id, "the id of a batch")
         batch_opened(self.journal, batch_id)
-        return read_batch(self.journal, batch_id)
+        return read_batch(self.journal, batch_id, at=at)
 
     def run_batch_blocking(self, plan: Plan, rows: Rows, **options: Any) -> Batch:
         """`run_batch` for programs without an event loop."""

@@ -267,6 +267,8 @@ def _closing(state: BatchState) -> tuple[Any, ...]:
 
 def _told(state: BatchState) -> str:
     """How the rows stand, as part of a sentence."""
+    if state.rows == 0:
+        return "no rows: nothing ran"
     by = Counter[str]()
     for how, n in state.counts.items():
         by[how.status] += n
