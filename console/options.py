@@ -71,6 +71,7 @@ __all__ = [
     "Output",
     "Overwrite",
     "Partly",
+    "PartsOf",
     "Paused",
     "Permission",
     "PlanFile",
@@ -129,6 +130,10 @@ PlanFile = Annotated[
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The id of the run, or `last`; `foreplan runs` lists them.")
+]
+PartsOf = Annotated[
+    str | None,
+    typer.Option("--of", metavar="RUN", help="List the rows of this batch, or the sub-plans of this run."),
 ]
 RunToGoOn = Annotated[
     str | None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -100,9 +101,10 @@ class Batching(Driving):
         written = Written(outputs, batch_id, plan, examined)
         with written.unless_begun():
             log = self.journal.create(batch_id, approval=approval.id if approval is not None else "")
-        with held(log):
-            batch = self._batch_runtime(BatchState(), log, written)
-            batch.write(self._batch_opening(batch, plan, rules, examined, approval, deadline, outputs))
+        batch = self._batch_runtime(BatchState(), log, written)
+        with held(log), self._told_of_batch(batch) as trace:
+            opening = self._batch_opening(batch, plan, rules, examined, approval, deadline, outputs)
+            batch.write(opening._replace(trace=trace))
             batch.go_by(common_of(_opened(batch.state), self._registry_of(batch.state), self.principal))
             await batch.take(examined)
             return await self._drive_batch(batch)
@@ -220,15 +222,16 @@ class Batching(Driving):
                 await self._expect_no_secret_in(examined)
             answers = _answers(state, decisions or {})
             batch = self._taken_up_batch(state, log, self._written_again(state, examined))
-            batch.write(e.RunResumed(*batch.stamp(), self.principal))
-            for id_, answer in answers.items():
-                batch.write(decision_made(id_, answer, batch.stamp()))
-            if state.rows is None:
-                assert examined is not None
-                log.recount()
-                last = max((o.opened.ordinal for o in self.journal.openings(batch_id)), default=0)
-                await batch.take(examined, after=last)
-            return await self._drive_batch(batch)
+            with self._told_of_batch(batch) as trace:
+                batch.write(e.RunResumed(*batch.stamp(), self.principal, trace=trace))
+                for id_, answer in answers.items():
+                    batch.write(decision_made(id_, answer, batch.stamp()))
+                if state.rows is None:
+                    assert examined is not None
+                    log.recount()
+                    last = max((o.opened.ordinal for o in self.journal.openings(batch_id)), default=0)
+                    await batch.take(examined, after=last)
+                return await self._drive_batch(batch)
 
     async def decide_batch(
         self, batch_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
@@ -315,16 +318,17 @@ class Batching(Driving):
                 )
             examined = await self._examined_again(state, rows, columns, constants)
             batch = self._taken_up_batch(state, log, self._written_again(state, examined))
-            batch.write(e.RowsReopened(*batch.stamp(), self.principal.id))
-            for id_, answer in _answers(state, decisions or {}).items():
-                batch.write(decision_made(id_, answer, batch.stamp()))
-            return await self._drive_batch(batch)
+            with self._told_of_batch(batch) as trace:
+                batch.write(e.RowsReopened(*batch.stamp(), self.principal.id, trace))
+                for id_, answer in _answers(state, decisions or {}).items():
+                    batch.write(decision_made(id_, answer, batch.stamp()))
+                return await self._drive_batch(batch)
 
-    def show_batch(self, batch_id: str) -> Batch:
-        """A batch as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
+    def show_batch(self, batch_id: str, *, at: int | None = None) -> Batch:
+        """A batch as its journal tells it, or as it stood after its event `at`; needs none of its tools. Raises `UnknownRun`."""
         expect(str, batch_id, "the id of a batch")
         batch_opened(self.journal, batch_id)
-        return read_batch(self.journal, batch_id)
+        return read_batch(self.journal, batch_id, at=at)
 
     def run_batch_blocking(self, plan: Plan, rows: Rows, **options: Any) -> Batch:
         """`run_batch` for programs without an event loop."""
@@ -475,6 +479,15 @@ class Batching(Driving):
             mend_groups=partial(mend_groups, host=host),
             live=self._live,
             written=written,
+        )
+
+    def _told_of_batch(self, batch: BatchRuntime) -> AbstractContextManager[str]:
+        """While a batch is driven telemetry tells of it; gives the span as the journal names it."""
+        telemetry = self._host.telemetry
+        return (
+            nullcontext("")
+            if telemetry is None
+            else telemetry.batch(batch.state, batch.run, self._safe.scrubber)
         )
 
     def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:

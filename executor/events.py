@@ -468,12 +468,16 @@ class GroupSettled(NamedTuple):
 
 
 class RowsReopened(NamedTuple):
-    """The batch goes on after its end: rows that are not done are to be tried again, and the others to begin."""
+    """The batch goes on after its end: rows that are not done are to be tried again, and the others to begin.
+
+    `trace` as in `RunOpened`.
+    """
 
     seq: int
     at: float
     dice: float
     by: str
+    trace: str = ""
 
 
 class ToolHeld(NamedTuple):

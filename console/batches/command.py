@@ -202,6 +202,8 @@ def _looked_at(screen: Screen, engine: Engine, plan: Plan, path: str, reading: R
         found = wait_for(lambda: reading.examined(engine, plan, path))
     except KeyboardInterrupt:
         raise Interrupted("interrupted before the batch began; nothing was done") from None
+    if not found.total:
+        screen.say(str(found.findings[0]), important=True)
     return found
 
 
@@ -246,7 +248,7 @@ def _approval_here(
     """The yes of whoever sits here, where the plan needs one; what would run is shown before."""
     review = engine.review(plan, batch=True)
     if not (review.needs_approval or consent.yes):
-        for finding in found.findings[:5]:
+        for finding in found.findings[:5] if found.set_aside else ():
             screen.say(f"set aside: {finding}")
         return None
     if not (consent.yes or screen.interactive):

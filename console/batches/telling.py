@@ -120,10 +120,10 @@ def _policy(rules: BatchRules) -> str:
 
 
 def _faults(found: Examined) -> RenderableType | None:
-    if not found.set_aside:
+    if not found.findings:
         return None
     shown = [line(str(finding), limit=VALUE) for finding in found.findings[:_FINDINGS]]
-    more = found.found.total() - len(shown)
+    more = max(0, found.found.total() - len(shown))
     kinds = ", ".join(f"{n:,} {code}" for code, n in found.found.most_common(6))
     return stacked(*shown, Text(f"and {more:,} more findings ({kinds})", "dim") if more > 0 else None)
 
@@ -169,7 +169,7 @@ def account(batch: Batch, *, took: float | None = None) -> RenderableType:
     first = [] if batch.status == "done" else list(_first(batch))
     return stacked(
         joined(facts),
-        block(batch.message, limit=2000) if batch.status != "done" else None,
+        block(batch.message, limit=2000) if batch.status != "done" or not batch.total else None,
         *_section("Rows", columns(_counts(batch)) if batch.total else None),
         *_section("Failures", columns(_kinds(batch)) if batch.failures else None),
         *_section("The first of them", stacked(*first) if first else None),

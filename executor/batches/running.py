@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from ...policies.errors import BadInput, JournalError
 from .. import events as e
 from ..blocking import DRIVING
 from ..events import ASIDE, PEOPLE, Event
-from ..journal.journal import BatchLog, Journal, Opening
+from ..journal.journal import BatchLog, Journal, Log, Opening
 from ..mind.batch import (
     BatchState,
     advance_batch,
@@ -129,16 +129,23 @@ class BatchRuntime:
             event = safe.clean(event)
         self._log.append(event)
         advance_batch(self.state, event)
-        if self._host.watch is not None:
+        if self._host.watch is not None or self._host.telemetry is not None:
             self._show(event)
 
     def _show(self, event: Event) -> None:
-        assert self._host.watch is not None
+        watch, telemetry = self._host.watch, self._host.telemetry
         try:
-            self._host.watch(event)
+            if watch is not None:
+                watch(event)
         except Exception:
             self._host = self._host._replace(watch=None)
             _LOG.exception("`watch` raised, so batch %r goes on without it", self.state.run)
+        try:
+            if telemetry is not None:
+                telemetry.see_batch(event, self.state)
+        except Exception:
+            self._host = self._host._replace(telemetry=None)
+            _LOG.exception("`telemetry` raised, so batch %r goes on without it", self.state.run)
 
     # ------------------------------------------------------------------------------------------ rows are taken in
 
@@ -422,11 +429,13 @@ class BatchRuntime:
         try:
             log = self._log.row(run, ordinal, opening)
             state, begun = self._restored(opening, common or self._common)
-            runtime = Runtime(state, log, self._rows_host)
-            if state.closed is not None and self.state.is_reopened(ordinal):
-                begun = runtime.write(e.RowReopened(*runtime.stamp(), self._common.principal))
-            if state.closed is None:
-                await self._drive(runtime, begun or self._going_on(runtime, ordinal))
+            runtime = Runtime(state, self._timed(log), self._rows_host)
+            reopened = self.state.is_reopened(ordinal)
+            with self._told_of(state) if state.closed is None or reopened else nullcontext():
+                if state.closed is not None and reopened:
+                    begun = runtime.write(e.RowReopened(*runtime.stamp(), self._common.principal))
+                if state.closed is None:
+                    await self._drive(runtime, begun or self._going_on(runtime, ordinal))
             log.close()
             if runtime.problem is not None:
                 raise runtime.problem
@@ -468,16 +477,24 @@ class BatchRuntime:
             limiter.recall(state.run, events, rules)
         return state, ()
 
+    def _timed(self, log: Log) -> Log:
+        telemetry = self._host.telemetry
+        return log if telemetry is None else telemetry.timed(log)
+
+    def _told_of(self, state: State) -> AbstractContextManager[None]:
+        """While a row goes on telemetry tells of it."""
+        telemetry, safe = self._host.telemetry, self._host.safe
+        if telemetry is None or safe is None:
+            return nullcontext()
+        telemetry.begin(state, state.run, safe.scrubber, batch=self.state)
+        return telemetry.driving(state)
+
     async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> None:
-        run, telemetry = runtime.state.run, self._host.telemetry
+        run = runtime.state.run
         self._live[run] = runtime
         token = DRIVING.set(run)
         try:
-            if telemetry is not None:
-                assert self._host.safe is not None
-                telemetry.begin(runtime.state, run, self._host.safe.scrubber)
-            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
-                await runtime.drive(commands)
+            await runtime.drive(commands)
         finally:
             DRIVING.reset(token)
             del self._live[run]
