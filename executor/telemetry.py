@@ -246,7 +246,7 @@ class Telemetry:
         try:
             with (
                 trace.use_span(span, record_exception=self.content),
-                asked_under(lambda model, said: self._chat(model, said, told.scrub)),
+                asked_under(partial(self._chat, told.scrub)),
             ):
                 yield _traceparent(span.get_span_context())
         finally:
