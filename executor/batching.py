@@ -38,6 +38,7 @@ from .changes import Terms, accepted_by
 from .driving import Driving, answers_in, expect_inside, held, spent_json
 from .events import ASIDE
 from .handed_in import check_deadline, check_run_id
+from .hands.limits import Broken
 from .journal.journal import BatchLog, Opening
 from .mind.batch import BatchState, replay_batch
 from .mind.budget import Used
@@ -194,6 +195,10 @@ class Batching(Driving):
         """How many rows of a batch are under way in this engine at the moment."""
         batch = self._batches.get(batch_id)
         return len(batch.state.live) if batch is not None else 0
+
+    def broken_tools(self) -> list[Broken]:
+        """The tools whose calls wait at the moment because they failed again and again, and when one call tries each again."""
+        return self._host.limiter.broken() if self._host.limiter is not None else []
 
     async def resume_batch(
         self,

@@ -339,7 +339,7 @@ def putting(put: Any) -> Plan:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> None:
     """Its breaker opens, rows wait for it and no further one begins; now and then one call tries whether it is back."""
-    tries, held = list[float](), list[tuple[str, float]]()
+    tries, held, broken = list[float](), list[Event](), list[Any]()
 
     @tool(effect=Effect.WRITES)
     async def put(n: int) -> int:
@@ -352,10 +352,12 @@ def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> No
 
     def watch(event: Event) -> None:
         if isinstance(event, ToolHeld | ToolFreed):
-            held.append((type(event).__name__, event.at))
+            held.append(event)
+            broken.append(engine.broken_tools())
+
+    engine = Engine([put], policies=Policies(approve="never"), clock=now, dice=lambda: 0.5, watch=watch)
 
     async def main() -> Batch:
-        engine = Engine([put], policies=Policies(approve="never"), clock=now, dice=lambda: 0.5, watch=watch)
         rules = BatchRules(at_once=16, breaker=Breaker(failures=5, seconds=20, hold=True))
         return await engine.run_batch(putting(put), rows(400), rules=rules)
 
@@ -363,8 +365,10 @@ def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> No
     assert (batch.status, batch.counts["done"]) == ("done", 400)
     assert len([at for at in tries if at < 12]) == 16
     assert len([at for at in tries if at >= 12]) == 5
-    assert [what for what, _ in held] == ["ToolHeld", "ToolFreed"]
-    assert [at for _, at in held] == [pytest.approx(10, abs=1.5), pytest.approx(137, abs=2)]
+    assert [type(event) for event in held] == [ToolHeld, ToolFreed]
+    assert [event.at for event in held] == [pytest.approx(10, abs=1.5), pytest.approx(137, abs=2)]
+    assert held[0][3:] == ("put", "network", 5, 20)
+    assert broken == [[("put", "network", 5, pytest.approx(20))], []]
 
 
 def test_rows_that_wait_too_long_for_a_service_fail() -> None:

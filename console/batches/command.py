@@ -172,7 +172,7 @@ def batch(
         approval = _approval_here(screen, engine, plan, found, bounds.rules(), consent, kept, full=full)
     with Opened(kept.journal, key=kept.journal_key) as journal, BatchView(screen) as view:
         memory = journal if journal is not None else MemoryJournal()
-        engine = _engine(screen, loaded, memory, view, by)
+        engine = _engine(screen, setting, loaded, memory, view, by)
         begin = partial(
             engine.run_batch,
             plan,
@@ -187,12 +187,20 @@ def batch(
 
 
 def _engine(
-    screen: Screen, loaded: dict[str, Any], journal: Journal, view: BatchView, by: str | None
+    screen: Screen,
+    setting: Setting,
+    loaded: dict[str, Any],
+    journal: Journal,
+    view: BatchView,
+    by: str | None,
 ) -> Engine:
     """An engine whose batch is shown, and whose questions are asked here."""
     asks = desk(screen, view, by, loaded["registry"])
     engine = Engine(**loaded, journal=journal, watch=view.watch, decide=asks)
     view.rows.under_way = lambda: engine.rows_under_way(view.rows.batch)
+    view.rows.broken = engine.broken_tools
+    if setting.kept.journal is not None:
+        view.rows.how_to_go_on = partial(setting.command, "resume")
     return engine
 
 
@@ -321,7 +329,7 @@ def go_on(screen: Screen, setting: Setting, journal: Journal, batch_id: str, goi
             view.rows.take(event)
             view.progress.take(event)
         loaded = setting.loaded()
-        engine = _engine(screen, loaded, journal, view, going.by)
+        engine = _engine(screen, setting, loaded, journal, view, going.by)
         opened = events[0]
         outputs = getattr(opened, "outputs", None) or {}
         again = _rows_again(screen, engine, batch_id, going.moved, outputs.get("failures"))
