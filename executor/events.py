@@ -260,7 +260,8 @@ class HookAnswered(NamedTuple):
 
 class ModelAnswered(NamedTuple):
     """A model or planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable), `said` (in a
-    dialogue) or `failure` is set. `notes` say what was put right in reading the answer."""
+    dialogue) or `failure` is set. `notes` say what was put right in reading the answer, `queued` how many seconds its
+    questions waited for limits, and for rests that a service had asked for."""
 
     seq: int
     at: float
@@ -274,6 +275,7 @@ class ModelAnswered(NamedTuple):
     usage: dict[str, Any] | None = None
     said: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    queued: float = 0.0
 
 
 class PatchAccepted(NamedTuple):

@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from ..planner.models.chat import asked_under
+from ..planner.models.chat import asked_under, name_of
 from ..planner.models.messages import AIMessage, Message
 from ..policies.errors import BadInput, JournalError
 from ..policies.failures import Failure
@@ -146,6 +146,7 @@ class Telemetry:
         self._calls = counter("foreplan.calls", "{call}", "Attempts of calls, by how they ended")
         self._call_seconds = seconds("foreplan.call.duration", "From the start of an attempt to its end")
         self._queue_seconds = seconds("foreplan.call.queue", "From the admission of an attempt to its start")
+        self._model_queue = seconds("foreplan.model.queue", "How long a question waited for its turn")
         self._ended_runs = counter("foreplan.runs", "{run}", "Runs that ended or were put aside, by state")
         self._rows = counter("foreplan.rows", "{row}", "Rows of batches that ended, by how and why")
         self._active_runs = up_down("foreplan.runs.active", "{run}", "Runs under way")
@@ -226,7 +227,7 @@ class Telemetry:
         self._active_runs.add(1)
         token = context.attach(trace.set_span_in_context(told.span))
         try:
-            with asked_under(lambda model, said: self._chat(model, said, told.scrub)):
+            with asked_under(partial(self._chat, told.scrub)):
                 yield
         finally:
             context.detach(token)
@@ -245,7 +246,7 @@ class Telemetry:
         try:
             with (
                 trace.use_span(span, record_exception=self.content),
-                asked_under(lambda model, said: self._chat(model, said, told.scrub)),
+                asked_under(partial(self._chat, told.scrub)),
             ):
                 yield _traceparent(span.get_span_context())
         finally:
@@ -257,7 +258,7 @@ class Telemetry:
         """While a plan is made."""
         with (
             self._tracer.start_as_current_span("foreplan.plan", record_exception=self.content),
-            asked_under(lambda model, said: self._chat(model, said, scrubber.scrub)),
+            asked_under(partial(self._chat, scrubber.scrub)),
         ):
             yield
 
@@ -526,7 +527,11 @@ class Telemetry:
 
     @contextmanager
     def _chat(
-        self, model: object, messages: Sequence[Message], scrub: Callable[[Any], Any]
+        self,
+        scrub: Callable[[Any], Any],
+        model: object,
+        messages: Sequence[Message],
+        waited: float | None,
     ) -> Iterator[Callable[[AIMessage], None]]:
         """Around a question to a model; is given the answer."""
         name = _text_of(model, "model") or _text_of(model, "name")
@@ -535,12 +540,16 @@ class Telemetry:
             "gen_ai.provider.name": _text_of(model, "provider") or "_OTHER",
         }
         said |= {"gen_ai.request.model": name} if name else {}
+        queued: _Attributes = {}
+        if waited is not None:
+            queued = {"foreplan.model.queue_time": waited}
+            self._model_queue.record(waited, {"model": name_of(model)})
         began = time.perf_counter()
         failed: _Attributes = {}
         with self._tracer.start_as_current_span(
             f"chat {name}".strip(),
             kind=trace.SpanKind.CLIENT,
-            attributes=said,
+            attributes=said | queued,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:

@@ -1,4 +1,4 @@
-"""Rates, calls at once by host, rests and breakers, for all runs of an engine together: who may begin, and when.
+"""Rates, calls at once, rests and breakers, for all runs of an engine together: who may begin, and when.
 
     enter -> queued -> granted -> begin -> leave            one `Grant` for each attempt
                    \\-> refused (nobody waits longer than his patience)
@@ -108,7 +108,7 @@ class Limiter:
         self._lock = threading.Lock()
         self._queues: dict[_Queue, deque[Grant]] = {}
         self._windows: dict[Key, Window] = {}
-        self._busy: dict[str, int] = {}
+        self._busy: dict[Key, int] = {}
         self._circuits: dict[tuple[str, Kind], Circuit] = {}
         self._trying: set[str] = set()
         """Broken tools that a call is trying."""
@@ -353,8 +353,8 @@ class Limiter:
         grant.status = _Is.GRANTED
         for key, _ in rules.windows:
             self._window(key).pending += 1
-        if rules.cap:
-            self._busy[rules.host] = self._busy.get(rules.host, 0) + 1
+        if rules.pool is not None:
+            self._busy[rules.pool] = self._busy.get(rules.pool, 0) + 1
         if self._open(rules):
             grant.probe = True
             self._trying.add(rules.tool)
@@ -362,8 +362,8 @@ class Limiter:
             self.rests[place].passed(grant.arrived, now, self._throw() * rules.gap)
 
     def _free(self, grant: Grant) -> None:
-        if grant.rules.cap:
-            self._busy[grant.rules.host] -= 1
+        if grant.rules.pool is not None:
+            self._busy[grant.rules.pool] -= 1
 
     # ------------------------------------------------------------------------------------------ verdicts
 
@@ -425,7 +425,7 @@ class Limiter:
 
     def _crowded(self, grant: Grant, now: float) -> _Verdict:
         rules = grant.rules
-        return None if rules.cap and self._busy.get(rules.host, 0) >= rules.cap else _GO
+        return None if rules.pool is not None and self._busy.get(rules.pool, 0) >= rules.cap else _GO
 
     # ------------------------------------------------------------------------------------------ learning
 
@@ -523,10 +523,10 @@ def _refusal(code: str, message: str, rest: float, host: str = "") -> Failure:
 
 
 def _host_held(rules: Rules, place: Key, rest: float) -> Failure:
-    who = place.name if place.what == "host" else f"the service of {place.name!r}"
+    who = place.name if place.what == "host" else f"the service of {rules.tool!r}"
     message = (
-        f"{who} asked for rest for another {rest:.3g} s, which is longer than calls wait "
-        f"(policies.retry.patience is {rules.patience:g} s), so {rules.tool!r} was not called"
+        f"{who} asked for rest for another {rest:.3g} s, which is {_longer(rules)}, "
+        f"so {rules.tool!r} was not {_asked(rules)}"
     )
     return _refusal("host_held", message, rest, place.name if place.what == "host" else "")
 
@@ -534,9 +534,19 @@ def _host_held(rules: Rules, place: Key, rest: float) -> Failure:
 def _rate_limited(rules: Rules, key: Key, rate: str, rest: float) -> Failure:
     message = (
         f"the rate of {key.what} {key.name!r} is used up ({rate}), and the next call may begin in {rest:.3g} s: "
-        f"longer than calls wait (policies.retry.patience is {rules.patience:g} s), so {rules.tool!r} was not called"
+        f"{_longer(rules)}, so {rules.tool!r} was not {_asked(rules)}"
     )
     return _refusal("rate_limited", message, rest)
+
+
+def _longer(rules: Rules) -> str:
+    if rules.place.what == "model" and not rules.patience:
+        return "longer than is waited where there is another model to ask"
+    return f"longer than calls wait (policies.retry.patience is {rules.patience:g} s)"
+
+
+def _asked(rules: Rules) -> str:
+    return "asked" if rules.place.what == "model" else "called"
 
 
 def _breaker_open(rules: Rules, kind: Kind, rest: float) -> Failure:
