@@ -23,6 +23,7 @@ from foreplan import (
     Batch,
     BatchRules,
     Breaker,
+    Budget,
     Effect,
     Engine,
     Limits,
@@ -334,6 +335,24 @@ def putting(put: Any) -> Plan:
     """A plan of one step, which calls this tool with the number of the row."""
     step = {"id": "put_it", "tool": put.name, "args": {"n": {"$": "inputs.n"}}}
     return Plan.model_validate({"inputs": INPUTS, "steps": [step]})
+
+
+def test_a_budget_that_nobody_can_keep_uses_up_no_approval() -> None:
+    """It is refused before anything is written; the same approval is good for a batch with another."""
+    world, journal = World(), MemoryJournal()
+    each = {"id": "paid", "each": {"$": "range(inputs.n)"}, "tool": "pay", "args": {"n": {"$": "item"}}}
+    plan = Plan.model_validate({"inputs": INPUTS, "steps": [each]})
+
+    async def main() -> Batch:
+        engine = Engine(world.tools, journal=journal, clock=now, dice=lambda: 0.5)
+        approval = engine.approve(plan, batch=1, by="ada")
+        bounded = BatchRules(budget=Budget(tool_calls=10))
+        with pytest.raises(BadInput, match="nobody knows how much of it a row may use"):
+            await engine.run_batch(plan, rows(1), approval=approval, rules=bounded)
+        assert journal.runs() == []
+        return await engine.run_batch(plan, rows(1), approval=approval)
+
+    assert run_virtual("asyncio", main).total == 1
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
