@@ -629,11 +629,19 @@ def _told_of_rows(event: Event) -> str:
         case e.RowsReopened():
             return f"{event.by} tries the rows again that are not done"
         case e.ToolHeld():
-            return f"{event.tool} is down: rows wait for it"
+            return f"{event.tool} {failed_in_a_row(event)}: rows wait for it"
         case e.ToolFreed():
             return f"{event.tool} is back"
         case _:
             return ""
+
+
+def failed_in_a_row(event: e.ToolHeld) -> str:
+    """How a tool came to be held; earlier versions did not write it down."""
+    if not event.failures:
+        return "failed again and again"
+    kind = f" ({event.kind})" if event.kind else ""
+    return f"failed {count(event.failures, 'time')} in a row{kind}"
 
 
 def _why(event: e.CallSettled | e.ValueSettled) -> str:

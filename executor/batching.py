@@ -38,6 +38,7 @@ from .changes import Terms, accepted_by
 from .driving import Driving, answers_in, expect_inside, held, spent_json
 from .events import ASIDE
 from .handed_in import check_deadline, check_run_id
+from .hands.limits import Broken
 from .journal.journal import BatchLog, Opening
 from .mind.batch import BatchState, replay_batch
 from .mind.budget import Used
@@ -87,7 +88,7 @@ class Batching(Driving):
         check_run_id(batch_id)
         rules = BatchRules() if rules is None else rules
         expect(BatchRules, rules, "the rules of the batch", "BatchRules(at_once=...) makes some")
-        outputs = Outputs.of(results, failures, overwrite)
+        reserve, outputs = self.reserve(plan, rules), Outputs.of(results, failures, overwrite)
         outputs.leave_alone(getattr(self.journal, "path", None))
         examined = await self._examined(plan, rows, columns, constants)
         if strict:
@@ -103,7 +104,7 @@ class Batching(Driving):
             log = self.journal.create(batch_id, approval=approval.id if approval is not None else "")
         batch = self._batch_runtime(BatchState(), log, written)
         with held(log), self._told_of_batch(batch) as trace:
-            opening = self._batch_opening(batch, plan, rules, examined, approval, deadline, outputs)
+            opening = self._batch_opening(batch, plan, rules, reserve, examined, approval, deadline, outputs)
             batch.write(opening._replace(trace=trace))
             batch.go_by(common_of(_opened(batch.state), self._registry_of(batch.state), self.principal))
             await batch.take(examined)
@@ -194,6 +195,10 @@ class Batching(Driving):
         """How many rows of a batch are under way in this engine at the moment."""
         batch = self._batches.get(batch_id)
         return len(batch.state.live) if batch is not None else 0
+
+    def broken_tools(self) -> list[Broken]:
+        """The tools whose calls wait at the moment because they failed again and again, and when one call tries each again."""
+        return self._host.limiter.broken() if self._host.limiter is not None else []
 
     async def resume_batch(
         self,
@@ -344,8 +349,11 @@ class Batching(Driving):
 
     # ------------------------------------------------------------------------------------------ inside
 
-    def _reserve(self, plan: Plan, rules: BatchRules) -> dict[str, float] | None:
-        """What each row may use at most of what the batch has a bound on. Raises `BadInput` where nobody knows."""
+    def reserve(self, plan: Plan, rules: BatchRules) -> dict[str, float] | None:
+        """What each row may use at most of what the batch has a bound on, kept for each that is under way.
+
+        Raises `BadInput` where nobody knows, as `run_batch` does.
+        """
         budget, own = rules.budget, self.policies.budget
         if budget == Budget():
             return None
@@ -363,7 +371,7 @@ class Batching(Driving):
             if bound is None and most is None:
                 raise BadInput(
                     f"the batch has a budget of {name}, and nobody knows how much of it a row may use: give each row a bound, "
-                    f"Policies(budget=Budget({name}=...))"
+                    f"Policies(budget=Budget({name}=...)), in a file of policies `budget: {{{name}: ...}}`"
                 )
             tries = self.policies.retry.attempts
             reserve[name] = bound if bound is not None else (most or 0) * tries
@@ -374,6 +382,7 @@ class Batching(Driving):
         batch: BatchRuntime,
         plan: Plan,
         rules: BatchRules,
+        reserve: dict[str, float] | None,
         examined: Examined,
         approval: Approval | None,
         deadline: float | None,
@@ -393,7 +402,7 @@ class Batching(Driving):
             approval=approval.to_json() if approval is not None else None,
             source=describe(examined, personal="inputs" in self.policies.personal),
             shared=shared_in(plan, self.registry),
-            reserve=self._reserve(plan, rules),
+            reserve=reserve,
             planner=planner,
             hooks=self._host.asked,
             spent=spent_json(self._spent.pop(plan.digest, Used())),

@@ -481,12 +481,18 @@ class RowsReopened(NamedTuple):
 
 
 class ToolHeld(NamedTuple):
-    """A tool failed again and again: no row begins until it is back, and those that need it wait."""
+    """A tool failed again and again: no row begins until it is back, and those that need it wait.
+
+    So many `failures` in a row, the last of this `kind`; every so many `seconds` one call tries whether it is back.
+    """
 
     seq: int
     at: float
     dice: float
     tool: str
+    kind: str = ""
+    failures: int = 0
+    seconds: float = 0.0
 
 
 class ToolFreed(NamedTuple):

@@ -56,13 +56,15 @@ def _section(title: str, part: RenderableType | None, style: str = "bold") -> li
 # ---------------------------------------------------------------------------------------------- before it runs
 
 
-def what_to_run(found: Examined, rules: BatchRules, review: Review) -> RenderableType:
-    """The rows of a batch beside the review of its plan: how many, where inputs come from, what bounds all of them."""
+def what_to_run(found: Examined, rules: BatchRules, review: Review, *, mends: bool = False) -> RenderableType:
+    """The rows of a batch beside the review of its plan: how many, where inputs come from, what bounds all of them.
+
+    `mends`: there is a planner, which is asked about rows that fail alike.
+    """
+    terms = [[Text(name, "dim"), said] for name, said in _terms(found, rules, review, mends)]
     return stacked(
         *_section("Rows", of_rows(found)),
-        *_section(
-            "The batch", columns([[Text(name, "dim"), said] for name, said in _terms(found, rules, review)])
-        ),
+        *_section("The batch", columns(terms)),
         *_section("Rows that cannot run", _faults(found), "yellow"),
     )
 
@@ -94,16 +96,23 @@ def _inputs(found: Examined) -> Iterator[tuple[str, tuple[str, str]]]:
             yield name, ("no column: left out", "dim")
 
 
-def _terms(found: Examined, rules: BatchRules, review: Review) -> Iterator[tuple[str, Text]]:
+def _terms(found: Examined, rules: BatchRules, review: Review, mends: bool) -> Iterator[tuple[str, Text]]:
     most = review.calls.most
     if most is not None:
         yield "calls", Text(f"at most {most * found.runnable:,}: {most:,} for each row, without retries")
     else:
         yield "calls", Text(f"{plain(review.calls.text, 200)} for each row")
+    bounds = rules.budget.model_dump(exclude_none=True, exclude_defaults=True)
+    if bounds:
+        said = (f"{most:,g} {name.replace('_', ' ')}" for name, most in bounds.items())
+        yield "budget", Text(f"{', '.join(said)} for all rows together")
     yield "at once", Text(count(rules.at_once, "row"))
     if rules.canary:
         yield "canary", Text(f"{count(rules.canary, 'row')} first, then a person is asked")
     yield "failures", Text(_policy(rules))
+    if mends and rules.groups:
+        groups = count(rules.groups, "group")
+        yield "fail alike", Text(f"the planner is asked once for each group of rows, for {groups} at most")
     if rules.undo:
         yield "undo", Text("a row that fails takes back what its steps say how to undo")
 

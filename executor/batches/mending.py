@@ -62,6 +62,8 @@ async def mend_groups(batch: BatchRuntime, host: Host) -> None:
 
 
 def _too_many(most: int) -> str:
+    if not most:
+        return "by the rules of the batch the planner is asked about no rows that fail alike"
     return f"rows failed in more ways than the planner is asked about ({count(most, 'group')})"
 
 

@@ -253,13 +253,22 @@ class BatchRuntime:
         """While a tool is broken no row begins; the journal knows when that was. Rows under way wait for it, and those begin
         others when they end."""
         breaker = self._common.policies.limits.breaker
-        ours = tool in self._common.program_tools and breaker is not None and breaker.hold
-        if not ours or self._letting_go or (tool in self.state.held) == broken:
+        if breaker is None or not breaker.hold or tool not in self._common.program_tools:
+            return
+        if self._letting_go or (tool in self.state.held) == broken:
             return
         try:
-            self.write((e.ToolHeld if broken else e.ToolFreed)(*self.stamp(), tool))
+            if broken:
+                self.write(e.ToolHeld(*self.stamp(), tool, *self._how_broken(tool), breaker.seconds))
+            else:
+                self.write(e.ToolFreed(*self.stamp(), tool))
         except JournalError as error:
             self._fail(error)
+
+    def _how_broken(self, tool: str) -> tuple[str, int]:
+        """Of which kind its failures are, and how many there were in a row."""
+        found = self._host.limiter.broken(tool) if self._host.limiter is not None else ()
+        return next(((broken.kind, broken.failures) for broken in found), ("", 0))
 
     def cancel(self) -> None:
         """Stop for good: rows under way are cancelled, then the batch closes as stopped(cancelled)."""

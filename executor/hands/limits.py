@@ -24,7 +24,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
@@ -33,13 +33,22 @@ from ...policies.pace import Circuit, Key, Rest, Rules, Window, places_of, rest_
 from ..events import CallAdmitted, CallSettled, CallStarted, Event, Outcome
 from ..wake import Portal
 
-__all__ = ["Grant", "Limiter"]
+__all__ = ["Broken", "Grant", "Limiter"]
 
 _SHORTEST = 0.001
 """Seconds: a timer that fires a little early must not be set again for nothing."""
 _MOST_SEEN = 10_000
 
 _Queue: TypeAlias = "tuple[Rules, frozenset[Key]]"
+
+
+class Broken(NamedTuple):
+    """A tool that is left alone: so many failures in a row, of which kind, and in how many seconds a call tries it again."""
+
+    tool: str
+    kind: str
+    failures: int
+    seconds: float
 
 
 class _Is(Enum):
@@ -210,6 +219,16 @@ class Limiter:
             return broken and self._holds(rules, circuits, now)
 
     # ------------------------------------------------------------------------------------------ after a resume
+
+    def broken(self, tool: str | None = None) -> list[Broken]:
+        """The tools that are broken now, or this one if it is; may be asked in any thread."""
+        with self._lock:
+            now = self._now()
+        return [
+            Broken(name, kind.value, circuit.failures, max(0.0, circuit.until - now))
+            for (name, kind), circuit in list(self._circuits.items())
+            if circuit.open and tool in (None, name)
+        ]
 
     def breakers(self) -> list[tuple[str, str, bool]]:
         """Tool and kind of each breaker that has seen a failure, and whether it is open; may be asked in any thread."""

@@ -300,7 +300,8 @@ def standing(state: BatchState) -> tuple[e.RunState, str, str]:
     if closed is not None:
         return closed.state, closed.reason, closed.message
     if not state.waiting:
-        return "running", "", f"under way; {_told(state)}"
+        held = f"; rows wait for {' and '.join(sorted(state.held))}, which is down" if state.held else ""
+        return "running", "", f"under way; {_told(state)}{held}"
     questions = len(state.decisions) - len(state.answered)
     if questions or any(parked.questions for parked in state.parked.values()):
         return "waiting", "people", f"waiting for people; {_told(state)}"
