@@ -11,7 +11,7 @@ import pytest
 from foreplan import Effect, Engine, ModelPlanner, Policies, Registry, ScriptedModel, Tool, tool
 from foreplan.planner.findings import PlanUnreadable
 from foreplan.planner.prompt import plan_messages
-from foreplan.planner.python_form import HEADER, from_python
+from foreplan.planner.python_form import HEADER, from_python, lines_of
 from foreplan.planner.python_grammar import python_grammar
 from foreplan.planner.requests import PlanRequest
 from foreplan.planner.short_prompt import SHORT_EXAMPLES, short_tools
@@ -191,6 +191,106 @@ def test_what_is_no_such_program_is_refused_with_its_line(program: str, said: st
     """Nothing of it is guessed."""
     with pytest.raises(PlanUnreadable, match=said):
         read(program)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("while a:\n        pass", "go through a list with for"),
+        ("a['x'] = 1", r"a\['x'\] cannot be changed; write a new value"),
+        ("a, b = [1, 2]", "assign to one name at a time"),
+        ("a -= 1", "write a = … in full"),
+        ("try:\n        a = 1\n    except Exception:\n        pass", "on_failure='skip'"),
+        ("for x in [1]:\n        return x", "return after the loop"),
+        ("for x in [1]:\n        break", "under an if"),
+        ("def other():\n        pass", r"main\(inputs\) is the only function"),
+    ],
+)
+def test_a_statement_that_there_is_not_is_refused_with_what_to_write(statement: str, said: str) -> None:
+    """So that whoever wrote it can go on."""
+    with pytest.raises(PlanUnreadable, match=said) as caught:
+        read(f"def main(inputs):\n    a = find(name='x')\n    {statement}")
+    assert caught.value.findings[0].line in (3, 4)
+
+
+def test_to_give_up_below_an_if_ends_the_program_there() -> None:
+    """The output says why, and what follows is for the other case."""
+    document = read(
+        """
+        people = find(name='x')
+        if not people:
+            raise CannotPlan('nobody is called x')
+        sent = send(to=people[0].mail, text='Hello')
+        return sent.to
+        """
+    )
+    assert document["steps"][1]["when"] == {"$": "not not people"}
+    said = "'nobody is called x' if not people else sent.to if not not people else None"
+    assert document["output"] == {"$": said}
+    with pytest.raises(PlanUnreadable, match="only calls"):
+        read("find(name='x')\nraise CannotPlan('why')")
+
+
+BROKEN = """\
+def main(inputs):
+    people = find(name=inputs.nam)
+    for p in people:
+        if p.open:
+            send(to=p.mail, text=3)
+    first = next[q.name == 'x']
+    return len(peopl)"""
+
+
+@pytest.mark.anyio
+async def test_what_the_check_says_comes_back_as_lines_of_the_program() -> None:
+    """Each with the line, what is wrong there, and the line that would do, where the suggestion makes one."""
+    model = ScriptedModel([BROKEN, "def main(inputs):\n    return find(name=inputs.name)"])
+    engine = Engine(TOOLS, ModelPlanner(model, form="python"), policies=Policies(approve="never"))
+    await engine.plan("Write to all who are open, and tell how many people there are", inputs=INPUTS)
+    assert [message.role for message in model.requests[1].messages] == ["system", "user"]
+    told = model.requests[1].messages[-1].content
+    for text, said in [
+        (
+            "people = find(name=inputs.nam)",
+            "; write `people = find(name=inputs.name)`",
+        ),
+        ("send(to=p.mail, text=3)", "'text' must be text, not 3"),
+        ("first = next[q.name == 'x']", "there is no next here; use first"),
+        ("first = next[q.name == 'x']", "nothing is called 'q'"),
+        (
+            "return len(peopl)",
+            "nothing is called 'peopl'; did you mean 'people'?; write `return len(people)`",
+        ),
+    ]:
+        assert [
+            line for line in told.splitlines() if line.startswith(f"Note: not `{text}`: ") and said in line
+        ]
+    assert told.endswith("Request: Write to all who are open, and tell how many people there are")
+    assert "/steps" not in told
+
+
+def test_every_part_of_a_plan_knows_its_line() -> None:
+    """Calls, their arguments, what they repeat over and depend on, values, groups and the output; of a patch too."""
+    program = dedent(
+        """\
+        def main(inputs):
+            n = 1 + 1
+            for p in find(name='x'):
+                if p.open:
+                    a = find(name=p.name,
+                             limit=n)
+                    send(to=a[0].mail, text='x')
+            return n"""
+    )
+    lines = lines_of(program, TOOLS)
+    assert lines["/steps/0"] == 2
+    assert lines["/steps/1"] == lines["/steps/2"] == 3
+    assert lines["/steps/2/steps/0/when"] == 4
+    assert lines["/steps/2/steps/0/args/limit"] == 6
+    assert lines["/steps/2/steps/1"] == 7
+    assert lines["/output"] == 8
+    assert lines_of(program, TOOLS, patch=True)["/add/0"] == 2
+    assert lines_of("x = = 1", TOOLS) == {}
 
 
 def test_what_is_misspelt_is_left_to_the_check() -> None:
