@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.effect import Effect
 from ..policies.expressions import valid_id
@@ -33,7 +33,7 @@ from ..registry.tools import Tool
 from .findings import Finding, PlanUnreadable
 from .python_names import arguments_of, names_of
 
-__all__ = ["HEADER", "ON_FAILURE", "from_python", "lines_of"]
+__all__ = ["HEADER", "ON_FAILURE", "Traced", "from_python", "traced"]
 
 Json: TypeAlias = Any
 Step: TypeAlias = dict[str, Json]
@@ -60,20 +60,28 @@ def from_python(
     return _Program(registry, inputs, names).document(text, patch=patch)
 
 
-def lines_of(
+class Traced(NamedTuple):
+    """A document, where its parts come from (JSON Pointer -> line), and what its steps are called in the program."""
+
+    document: dict[str, Json]
+    lines: dict[str, int]
+    names: dict[str, str]
+
+
+def traced(
     text: str,
     registry: Registry,
     *,
     inputs: Iterable[str] = (),
     names: Iterable[str] = (),
     patch: bool = False,
-) -> dict[str, int]:
-    """Where in a program the parts of its document come from: JSON Pointer -> line. Empty where it is no program."""
+) -> Traced:
+    """What `from_python` gives, with where it comes from. All is empty where it is no program."""
     program = _Program(registry, inputs, names)
     try:
         document = program.document(text, patch=patch)
     except PlanUnreadable:
-        return {}
+        return Traced({}, {}, {})
     found = {"/output": program.lines[""]} if "" in program.lines else {}
     waiting = [("/add" if patch else "/steps", document.get("add" if patch else "steps", []))]
     while waiting:
@@ -86,7 +94,7 @@ def lines_of(
                 if part == step["id"] or part.startswith(f"{step['id']}/")
             }
             waiting.append((f"{pointer}/steps", step.get("steps", ())))
-    return found
+    return Traced(document, found, program.written)
 
 
 def _replacing(step: Step, names: Iterable[str]) -> Step:
@@ -108,10 +116,12 @@ def _line(node: ast.AST) -> int | None:
 
 @dataclass
 class _Loop:
-    """What a loop gathers: name -> (how, what, under which conditions); and the names that begin inside."""
+    """What a loop gathers: name -> (how, what, under which conditions); the names that begin inside."""
 
     gathered: dict[str, tuple[str, ast.expr, list[ast.expr]]] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
+    left: list[tuple[ast.Return, list[ast.expr], ast.expr]] = field(default_factory=list)
+    """Where it is left with a value: the first item under these conditions."""
 
 
 @dataclass
@@ -137,6 +147,8 @@ class _Program:
         """What is returned, under which conditions, in the order of the program."""
         self.lines: dict[str, int] = {}
         """Where steps (`id`) and their parts (`id/args/to`) stand in the program; the output as ""."""
+        self.written: dict[str, str] = {}
+        """The steps that are called otherwise in the program."""
 
     # ---- statements
 
@@ -199,6 +211,9 @@ class _Program:
                 made = self.pure(value or ast.Constant(value=None), "result", block)
                 self.returns.append((block.conditions, made))
                 self.stands("", node)
+            case ast.Return(value=value) if len(block.loops) == 1:
+                made = self.pure(value or ast.Constant(value=None), "result", block)
+                block.loops[-1].left.append((node, block.conditions, made))
             case ast.Raise(exc=ast.Call(args=[reason])) if block.conditions and not block.loops:
                 self.returns.append((block.conditions, self.pure(reason, "reason", block)))
             case _:
@@ -254,6 +269,9 @@ class _Program:
         inner = _Block({**block.names, **_unpacked(target, item)}, [], [], [*block.loops, loop])
         loop.own |= set(_unpacked(target, item))
         self.block(body, inner)
+        if loop.left:
+            self.leave(loop, inner, item, listed, block)
+            return
         for name in loop.own:
             block.names.setdefault(name, ast.Name(id=name))
         if not inner.steps:
@@ -268,6 +286,21 @@ class _Program:
             name = self.fresh(f"each_{item}")
             self.stands(name, over)
             self.group(name, loop, inner.steps, listed, item, block)
+
+    def leave(self, loop: _Loop, inner: _Block, item: str, listed: ast.expr, block: _Block) -> None:
+        """A loop that only looks for an item: what it returns is that of the first one that is found."""
+        node, conditions, made = loop.left[0]
+        if len(loop.left) > 1 or inner.steps or loop.gathered:
+            raise _refused(f"{_ONLY}; {_instead(node)}", node)
+        name = self.fresh("found")
+        every = _gathering(("append", made, conditions), item, listed)
+        self.stands(name, node)
+        block.steps.append(self.conditional({"id": name, "value": _template(every)}, block))
+        some = ast.parse(f"len({name}) > 0", mode="eval").body
+        first = ast.parse(f"{name}[0]", mode="eval").body
+        self.returns.append(([*block.conditions, some], first))
+        self.stands("", node)
+        block.conditions = [*block.conditions, _not(some)]
 
     def group(
         self, name: str, loop: _Loop, steps: list[Step], listed: ast.expr, item: str, block: _Block
@@ -398,6 +431,8 @@ class _Program:
         while name in self.taken or name in self.inputs:
             name, number = f"{base}_{number}", number + 1
         self.taken.add(name)
+        if name != wish:
+            self.written[name] = wish
         return name
 
     def effects(self, step: Step) -> bool:
@@ -426,8 +461,8 @@ class _Lift(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        if (tool := self.program.tool(node)) is not None and not self.bound:
-            return self.program.step(tool, node, self.wish, self.block)
+        if (tool := self.program.tool(node)) is not None and self.stands_alone(node, tool):
+            return self.program.step(tool, node, "" if self.bound else self.wish, self.block)
         if isinstance(node.func, ast.Name):
             if node.func.id in ("int", "float"):
                 node.func.id = "number"
@@ -435,6 +470,11 @@ class _Lift(ast.NodeTransformer):
             node.keywords = [self.visit(part) for part in node.keywords]
             return node
         return self.generic_visit(node)  # type: ignore[return-value]
+
+    def stands_alone(self, node: ast.Call, tool: Tool) -> bool:
+        """Whether a call can be made once, before the expression: one that reads, and names nothing of a comprehension."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        return not self.bound or (tool.effect is Effect.READS and names.isdisjoint(self.bound))
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         if not self.bound and (made := self.program.called(node, self.wish, self.block)) is not None:

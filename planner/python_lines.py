@@ -10,19 +10,21 @@ A small model that sees its program again writes it again, whatever is said of i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from ..policies.expressions import FOREIGN_CALLS
 from ..registry.registry import Registry
 from .findings import Finding, split_pointer
-from .python_form import from_python, lines_of
+from .python_form import Traced, traced
 
 __all__ = ["in_lines", "notes_on"]
 
 Json = Any
 
 _NOTES = 6
+_ARGUMENT = re.compile(r"/args/(\w+)/\$$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -33,10 +35,8 @@ def in_lines(
 
     `known` is what `from_python` was told besides the tools. What is nowhere in the program stays as it is.
     """
-    lines = program.splitlines()
-    places = lines_of(program, registry, **known)
-    document = from_python(program, registry, **known) if places else {}
-    return tuple(_placed(finding, lines, places, document, known.get("inputs", ())) for finding in findings)
+    read, inputs = traced(program, registry, **known), tuple(known.get("inputs", ()))
+    return tuple(_placed(finding, program.splitlines(), read, inputs) for finding in findings)
 
 
 def notes_on(findings: Iterable[Finding], program: str, registry: Registry, **known: Any) -> tuple[str, ...]:
@@ -53,24 +53,32 @@ def _note(finding: Finding) -> str:
     return f"{line}{finding.message}{f' ({finding.suggestion})' if finding.suggestion else ''}"
 
 
-def _placed(
-    finding: Finding, lines: list[str], places: dict[str, int], document: Json, inputs: Iterable[str]
-) -> Finding:
-    line = finding.line or _nearest(finding.pointer, places)
+def _placed(finding: Finding, lines: list[str], read: Traced, inputs: tuple[str, ...]) -> Finding:
+    line = finding.line or _nearest(finding.pointer, read.lines)
     if line is None or not 0 < line <= len(lines):
         return finding
-    text, written = lines[line - 1].strip(), _at(document, finding.pointer)
+    text, written = lines[line - 1].strip(), _at(read.document, finding.pointer)
     expression = written if isinstance(written, str) else ""
     message = finding.message.removeprefix(f"line {line}: ")
     if finding.code == "unknown_step":
         message = _unknown(message, expression[finding.offset or 0 :], lines)
     elif finding.code == "unknown_input" and not finding.suggestion:
-        has = f"inputs has only {', '.join(inputs)}" if tuple(inputs) else "this request has no inputs"
+        has = f"inputs has only {', '.join(inputs)}" if inputs else "this request has no inputs"
         message += f"; {has}, and what the request says is written as it is"
     elif finding.code == "wrong_type" and message.endswith("it is no number"):
         message += "; number(x) reads one out of a text, between(start, end) counts days between dates"
-    corrected = _corrected(text, expression, finding.suggestion)
-    return finding._replace(message=message, line=line, excerpt=text, corrected=corrected)
+    spelled = partial(_spelled, names=read.names)
+    message, expression, suggestion = spelled(message), spelled(expression), spelled(finding.suggestion)
+    argument = _ARGUMENT.search(finding.pointer)
+    corrected = _corrected(text, expression, suggestion, argument[1] if argument else "")
+    return finding._replace(
+        message=message, suggestion=suggestion, line=line, excerpt=text, corrected=corrected
+    )
+
+
+def _spelled(text: str, names: Mapping[str, str]) -> str:
+    """A text about steps with the names that the program has for them."""
+    return _NAME.sub(lambda name: names.get(name[0], name[0]), text)
 
 
 def _unknown(message: str, at: str, lines: list[str]) -> str:
@@ -104,8 +112,9 @@ def _at(document: Json, pointer: str) -> Json:
     return document
 
 
-def _corrected(line: str, expression: str, suggestion: str) -> str:
+def _corrected(line: str, expression: str, suggestion: str, argument: str) -> str:
     """The line with the suggestion in place of what the plan has there; "" where that does not stand in it just so."""
-    if not suggestion or not expression or line.count(expression) != 1:
-        return ""
-    return line.replace(expression, suggestion)
+    for before in (f"{argument}=", "") if argument else ("",):
+        if suggestion and expression and line.count(before + expression) == 1:
+            return line.replace(before + expression, before + suggestion)
+    return ""

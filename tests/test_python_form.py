@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from textwrap import dedent, indent
 from typing import Any, Literal
 
 import pytest
 
 from foreplan import Effect, Engine, ModelPlanner, Policies, Registry, ScriptedModel, Tool, tool
-from foreplan.planner.findings import PlanUnreadable
+from foreplan.planner.findings import CheckFailed, PlanUnreadable
 from foreplan.planner.prompt import plan_messages
-from foreplan.planner.python_form import HEADER, from_python, lines_of
+from foreplan.planner.python_form import HEADER, from_python, traced
 from foreplan.planner.python_grammar import python_grammar
 from foreplan.planner.requests import PlanRequest
 from foreplan.planner.short_prompt import SHORT_EXAMPLES, short_tools
@@ -201,7 +202,7 @@ def test_what_is_no_such_program_is_refused_with_its_line(program: str, said: st
         ("a, b = [1, 2]", "assign to one name at a time"),
         ("a -= 1", "write a = … in full"),
         ("try:\n        a = 1\n    except Exception:\n        pass", "on_failure='skip'"),
-        ("for x in [1]:\n        return x", "return after the loop"),
+        ("for x in [1]:\n        find(name='y')\n        return x", "return after the loop"),
         ("for x in [1]:\n        break", "under an if"),
         ("def other():\n        pass", r"main\(inputs\) is the only function"),
     ],
@@ -210,7 +211,7 @@ def test_a_statement_that_there_is_not_is_refused_with_what_to_write(statement: 
     """So that whoever wrote it can go on."""
     with pytest.raises(PlanUnreadable, match=said) as caught:
         read(f"def main(inputs):\n    a = find(name='x')\n    {statement}")
-    assert caught.value.findings[0].line in (3, 4)
+    assert caught.value.findings[0].line in (3, 4, 5)
 
 
 def test_to_give_up_below_an_if_ends_the_program_there() -> None:
@@ -229,6 +230,33 @@ def test_to_give_up_below_an_if_ends_the_program_there() -> None:
     assert document["output"] == {"$": said}
     with pytest.raises(PlanUnreadable, match="only calls"):
         read("find(name='x')\nraise CannotPlan('why')")
+
+
+def test_a_loop_that_looks_for_an_item_returns_what_the_first_one_gives() -> None:
+    """What follows is for the case that there is none."""
+    document = read(
+        """
+        people = find(name='x')
+        for p in people:
+            if p.open:
+                return p.mail
+        sent = send(to='a@x', text='nobody')
+        return sent.to
+        """
+    )
+    assert [step["id"] for step in document["steps"]] == ["people", "found", "sent"]
+    assert document["steps"][1]["value"] == {"$": "[p.mail for p in people if p.open]"}
+    assert document["steps"][2]["when"] == {"$": "not len(found) > 0"}
+    assert document["output"]["$"].startswith("found[0] if len(found) > 0 else sent.to if")
+
+
+def test_a_call_inside_a_comprehension_that_names_nothing_of_it_is_made_once() -> None:
+    """If it only reads; else it is left to the check, which knows no such function."""
+    made = read("old = find(name='a')\nreturn [p for p in old if not any(q == p for q in find(name='b'))]")
+    assert [step["id"] for step in made["steps"]] == ["old", "find"]
+    assert made["output"] == {"$": "[p for p in old if not any([q == p for q in find])]"}
+    made = read("old = find(name='a')\nreturn [p for p in old if [q for q in [1] if send(to='b', text='c')]]")
+    assert [step["id"] for step in made["steps"]] == ["old"]
 
 
 BROKEN = """\
@@ -269,6 +297,33 @@ async def test_what_the_check_says_comes_back_as_lines_of_the_program() -> None:
     assert "/steps" not in told
 
 
+@dataclass
+class Named:
+    name: str
+    age: int
+
+
+@pytest.mark.anyio
+async def test_a_note_has_the_names_of_the_program() -> None:
+    """Not those of the steps; the field that is meant is put where the whole object stands."""
+
+    @tool(effect=Effect.READS)
+    def everybody() -> list[Named]:
+        """Everybody."""
+        return []
+
+    program = "def main(inputs):\n    one = everybody()[0]\n    send(to=one, text='one')"
+    model = ScriptedModel([program, program])
+    registry = Registry(everybody, TOOLS["send"])
+    engine = Engine(registry, ModelPlanner(model, form="python"), policies=Policies(max_repairs=1))
+    with pytest.raises(CheckFailed, match="'one_2' is an object"):
+        await engine.plan("Write to somebody", inputs=INPUTS)
+    note = (
+        "Note: not `send(to=one, text='one')`: 'one' is an object, and 'to' must be text; one.name would be; "
+    )
+    assert f"{note}write `send(to=one.name, text='one')`\n" in model.requests[1].messages[-1].content
+
+
 def test_every_part_of_a_plan_knows_its_line() -> None:
     """Calls, their arguments, what they repeat over and depend on, values, groups and the output; of a patch too."""
     program = dedent(
@@ -282,15 +337,15 @@ def test_every_part_of_a_plan_knows_its_line() -> None:
                     send(to=a[0].mail, text='x')
             return n"""
     )
-    lines = lines_of(program, TOOLS)
+    lines = traced(program, TOOLS).lines
     assert lines["/steps/0"] == 2
     assert lines["/steps/1"] == lines["/steps/2"] == 3
     assert lines["/steps/2/steps/0/when"] == 4
     assert lines["/steps/2/steps/0/args/limit"] == 6
     assert lines["/steps/2/steps/1"] == 7
     assert lines["/output"] == 8
-    assert lines_of(program, TOOLS, patch=True)["/add/0"] == 2
-    assert lines_of("x = = 1", TOOLS) == {}
+    assert traced(program, TOOLS, patch=True).lines["/add/0"] == 2
+    assert traced("x = = 1", TOOLS).lines == {}
 
 
 def test_what_is_misspelt_is_left_to_the_check() -> None:
