@@ -28,6 +28,7 @@ from ...policies.errors import BadInput, JournalError
 from .. import events as e
 from ..blocking import DRIVING
 from ..events import ASIDE, PEOPLE, Event
+from ..hands.threads import Threads
 from ..journal.journal import BatchLog, Journal, Opening
 from ..mind.batch import (
     BatchState,
@@ -86,7 +87,7 @@ class BatchRuntime:
         self._log = log
         self._journal = journal
         self._host = host
-        self._rows_host = host._replace(watch=None)
+        self._rows_host = host._replace(watch=None, threads=host.threads or Threads(), rules={})
         self._common: Common
         self._take_up = take_up
         self._mend_groups = mend_groups
@@ -432,6 +433,8 @@ class BatchRuntime:
                 raise runtime.problem
             self.state.live.discard(ordinal)
             self._ended(opening, state)
+            if state.root is not None:
+                state.root.dissolve()
         except JournalError as error:
             self._fail(error)
 
