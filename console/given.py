@@ -20,8 +20,9 @@ from ..planner.plan import Plan
 from ..policies.errors import BadInput
 from ..policies.frozen import Trouble, troubles
 from ..policies.permissions import ANYONE, Principal
-from ..policies.policies import Policies
+from ..policies.policies import Budget, Policies
 from ..policies.signing import Verifier, read_verifier
+from ..policies.text import did_you_mean
 from .files import read_file, read_text
 from .lines import plain
 from .screen import Faulty
@@ -152,6 +153,25 @@ def read_duration(word: str | None) -> float | None:
     if match is None or match[2] not in _UNITS or not float(match[1]):
         raise BadInput(f"'{plain(word, 60)}' is no duration; write 90s, 30m, 24h or 7d")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def read_budget(words: Iterable[str]) -> Budget:
+    """What all rows of a batch together may use, from `name=most`."""
+    names = [name for name in Budget.model_fields if name != "tools"]
+    found: dict[str, Any] = {}
+    for name, said in (_pair(word, "--budget", "name=most") for word in words):
+        if name not in names:
+            guess = did_you_mean(name, names) or f"; there are {', '.join(names)}"
+            raise BadInput(f"a batch has no budget of '{plain(name, 60)}'{guess}")
+        is_time = name == "seconds" and said[-1:].isalpha()
+        found[name] = read_duration(said) if is_time else said
+    try:
+        return Budget.model_validate_strings({name: str(most) for name, most in found.items()})
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        raise BadInput(
+            f"the budget of {name} is a number, not '{plain(str(found[name]), 60)}': --budget {name}=100"
+        ) from None
 
 
 def read_answers(words: Iterable[str], by: str, reason: str) -> dict[str, Answer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..executor.children import parent_of
+from ..executor.children import root_of
 from ..executor.journal.sqlite_journal import SqliteJournal
 from ..policies.errors import BadInput, JournalError
 from ..policies.signing import read_signer
@@ -68,7 +68,4 @@ def run_in(journal: SqliteJournal, word: str) -> str:
     listed = journal.runs()
     if not listed:
         raise BadInput(f"the journal {journal.path} holds no run yet")
-    run, known = listed[0].run, {line.run for line in listed}
-    while parent := parent_of(run, known):
-        run = parent
-    return run + dot + row
+    return root_of(listed[0].run, {line.run for line in listed}) + dot + row

@@ -11,10 +11,11 @@ gone, or too narrow, must not touch the run.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
@@ -478,6 +479,8 @@ class View:
         self._silent = screen.quiet
         self._next = 2.0
         self._wait = 2.0
+        self._left = threading.Event()
+        self._spoken = False
 
     def listen(self, said: Said) -> None:
         """Take what a tool says while it works; it is drawn with its step, where steps are drawn."""
@@ -501,9 +504,24 @@ class View:
                 vertical_overflow="crop",
             )
             self._live.start()
+        elif not self._silent:
+            self._left.clear()
+            threading.Thread(target=self._beat, daemon=True).start()
         return self
 
+    def _beat(self) -> None:
+        """A line now and then also while nothing happens: what waits must not look as if it hung."""
+        while not self._left.wait(1.0):
+            self.beat()
+
+    def beat(self) -> None:
+        """Say how it stands, if it is time for that."""
+        if self._live is None and self._spoken and not self._silent and not self.progress.asked:
+            with suppress(RuntimeError):  # the loop was just changing what is told; there is a next time
+                self._sum_up()
+
     def __exit__(self, *_: object) -> None:
+        self._left.set()
         live, self._live = self._live, None
         if live is not None:
             self._quietly(live.stop)
@@ -546,11 +564,17 @@ class View:
 
     def _speak(self, event: Event) -> None:
         """Plain lines: the start, what a person should know at once, and a sum now and then."""
+        self._spoken = True
         told = self.announced(event)
-        elapsed = self._elapsed()
         if told:
             self._say(line(told))
-        elif elapsed >= self._next and not self.progress.finished:
+        else:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        """How it stands, ever more seldom."""
+        elapsed = self._elapsed()
+        if elapsed >= self._next and not self.progress.finished:
             self._wait = min(self._wait * 1.5, 60.0)
             self._next = elapsed + self._wait
             self._say(self.told(elapsed))

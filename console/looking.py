@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -12,9 +12,10 @@ from rich.text import Text
 
 from ..executor.batches.batch import Batch, batch_of_row, is_batch, read_batch
 from ..executor.changes import contracts_of
-from ..executor.children import parent_of
+from ..executor.children import parent_of, root_of
 from ..executor.engine import Engine
 from ..executor.events import BatchOpened, Event, encode
+from ..executor.journal.journal import RunLine, at_rest
 from ..executor.journal.sqlite_journal import SqliteJournal
 from ..executor.recorded import read_run
 from ..executor.replays.forking import forked_of
@@ -94,15 +95,14 @@ def _advise_of_row(screen: Screen, journal: str | None, row: Run, batch_id: str)
 
 
 def _show_batch(screen: Screen, kept: SqliteJournal, batch_id: str, at: int | None) -> Code:
-    """How a batch stands, its first failures, and how it goes on."""
-    if at is not None:
-        raise BadInput("a batch is shown as it stands; --at is for runs, those of its rows too")
-    found, position = read_batch(kept, batch_id), kept.position(batch_id)
+    """How a batch stands, or stood, its first failures, and how it goes on."""
+    found, position = read_batch(kept, batch_id, at=at), kept.position(batch_id)
     screen.document(batch_telling.document(found, position=position))
     screen.show(batch_telling.account(found), important=True)
-    opened = next(iter(kept.some(batch_id, (BatchOpened,))))
-    failures = (getattr(opened, "outputs", None) or {}).get("failures")
-    batch_commands.advise(screen, Setting("MODULE:NAME", kept=Kept(str(kept.path))), found, failures)
+    if at is None:
+        opened = next(iter(kept.some(batch_id, (BatchOpened,))))
+        failures = (getattr(opened, "outputs", None) or {}).get("failures")
+        batch_commands.advise(screen, Setting("MODULE:NAME", kept=Kept(str(kept.path))), found, failures)
     screen.say(f"position {position}")
     return Code.DONE
 
@@ -131,22 +131,50 @@ def _took(events: list[Event]) -> float:
     return events[-1].at - events[0].at if events else 0.0
 
 
-def runs(screen: Screen, *, journal: o.Journal = None) -> Code:
-    """List the runs of a journal."""
+def runs(screen: Screen, *, of: o.PartsOf = None, journal: o.Journal = None) -> Code:
+    """List the runs of a journal.
+
+    A batch is one line; --of lists its rows, and the sub-plans that they called.
+    """
     with stored(journal, reading=True) as kept:
         assert kept is not None
-        listed = kept.runs()
-        batches = {found.run: read_batch(kept, found.run) for found in listed if is_batch(kept, found.run)}
-    known = {found.run for found in listed}
+        whole = run_in(kept, of) if of is not None else ""
+        listed, rows = _parts(kept, whole) if whole else (kept.runs(), {})
+        known = {whole, *(found.run for found in listed)}
+        roots = {found.run: root_of(found.run, known) for found in listed} if not whole else {}
+        batches = {
+            run: read_batch(kept, run) for run, root in roots.items() if run == root and is_batch(kept, run)
+        }
+    shown = [found for found in listed if roots.get(found.run, "") not in batches or found.run in batches]
     lines = [
-        {**found._asdict(), **_relations(found.run, known), **_counts(batches, found.run)} for found in listed
+        {**found._asdict(), **_relations(found.run, known), **_counts(batches, found.run)} for found in shown
     ]
     screen.document({"runs": lines})
-    screen.show(
-        telling.run_list(listed, {run: batch_telling.shortly(found) for run, found in batches.items()}),
-        important=True,
-    )
+    beside = rows | {run: batch_telling.shortly(found) for run, found in batches.items()}
+    none = "it has no parts" if whole else "no run yet"
+    screen.show(telling.run_list(shown, beside) if shown else Text(none), important=True)
     return Code.DONE
+
+
+def _parts(kept: SqliteJournal, whole: str) -> tuple[list[RunLine], dict[str, str]]:
+    """What is a part of a run, or batch, and what to say of rows: those in order, and sub-plans below who called them."""
+    rows, said, known, driven = list[RunLine](), dict[str, str](), {whole}, kept.driven(whole)
+    for opened, line, _ in kept.openings(whole) if is_batch(kept, whole) else ():
+        rows.append(line if driven or line.events == 1 else at_rest(line))
+        begun = "" if line.events > 1 else ", not begun"
+        said[line.run] = (f"line {opened.line:,}" if opened.line is not None else "row") + begun
+        known.add(line.run)
+    below: dict[str, list[RunLine]] = {}
+    for found in reversed(kept.runs()):
+        known.add(found.run)
+        below.setdefault(parent_of(found.run, known), []).append(found)
+
+    def told(line: RunLine) -> Iterator[RunLine]:
+        yield line
+        for found in below.get(line.run, ()):
+            yield from told(found)
+
+    return [found for line in (*rows, *below.get(whole, ())) for found in told(line)], said
 
 
 def _counts(batches: Mapping[str, Batch], run: str) -> dict[str, Any]:

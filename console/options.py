@@ -24,6 +24,7 @@ __all__ = [
     "At",
     "AtOnce",
     "AuthorizeWord",
+    "BatchBudget",
     "BatchId",
     "By",
     "Canary",
@@ -47,6 +48,7 @@ __all__ = [
     "Full",
     "Goal",
     "GoingOn",
+    "Groups",
     "Http",
     "Inputs",
     "InputsSchema",
@@ -71,6 +73,7 @@ __all__ = [
     "Output",
     "Overwrite",
     "Partly",
+    "PartsOf",
     "Paused",
     "Permission",
     "PlanFile",
@@ -129,6 +132,10 @@ PlanFile = Annotated[
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The id of the run, or `last`; `foreplan runs` lists them.")
+]
+PartsOf = Annotated[
+    str | None,
+    typer.Option("--of", metavar="RUN", help="List the rows of this batch, or the sub-plans of this run."),
 ]
 RunToGoOn = Annotated[
     str | None,
@@ -546,6 +553,23 @@ StopRate = Annotated[
 ]
 Canary = Annotated[
     int, typer.Option("--canary", metavar="N", min=0, help="Run N rows, then ask before the others.")
+]
+Groups = Annotated[
+    int,
+    typer.Option(
+        "--groups",
+        metavar="N",
+        min=0,
+        help="With --planner: ask it about at most N groups of rows that fail alike, once for each; 0: about none.",
+    ),
+]
+BatchBudget = Annotated[
+    list[str],
+    typer.Option(
+        "--budget",
+        metavar="NAME=MOST",
+        help="What all rows together may use: tool_calls=5000, model_calls, tokens, cost=20, seconds=2h; may be repeated.",
+    ),
 ]
 Undo = Annotated[
     bool, typer.Option("--undo", help="A row that fails takes back what its steps say how to undo.")

@@ -454,8 +454,8 @@ def _added(step: Mapping[str, Any], limit: int | None, depth: int = 0) -> Iterat
 # ---------------------------------------------------------------------------------------------- lists
 
 
-def run_list(runs: Iterable[RunLine], batches: Mapping[str, str] | None = None) -> RenderableType:
-    """All runs of a journal, the newest first; of batches, how their rows stand, before the goal."""
+def run_list(runs: Iterable[RunLine], beside: Mapping[str, str] | None = None) -> RenderableType:
+    """Runs of a journal; of batches, how their rows stand, before the goal (`beside`)."""
     listed = list(runs)
     known = {run.run for run in listed}
     rows: list[list[RenderableType]] = [
@@ -463,20 +463,20 @@ def run_list(runs: Iterable[RunLine], batches: Mapping[str, str] | None = None) 
             line(run.run, limit=NAME),
             Text(run.reason if run.reason == "interrupted" else run.state, STATES[run.state]),
             Text(time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.opened_at)), "dim"),
-            _goal_line(run, known, (batches or {}).get(run.run, "")),
+            _goal_line(run, known, (beside or {}).get(run.run, "")),
         ]
         for run in listed
     ]
     head: list[RenderableType] = [Text(word, "dim") for word in ("run", "state", "opened (UTC)", "goal")]
-    return columns([head, *rows]) if rows else Text("no run yet")
+    return columns([head, *rows])
 
 
-def _goal_line(run: RunLine, known: set[str], rows: str) -> Text:
+def _goal_line(run: RunLine, known: set[str], beside: str) -> Text:
     """The goal, on one line and cut where the terminal ends: the id before it is there to be copied."""
     relation = "part of it: " if parent_of(run.run, known) else ""
     said = Text("forked: " if forked_of(run.run, known) else relation, "dim")
-    said += line(f"{rows}  ·  " if rows else "")
-    said += line(run.goal or "(no goal)", limit=200)
+    said += line(f"{beside}  ·  " if beside and run.goal else beside)
+    said += line(run.goal or ("" if beside else "(no goal)"), limit=200)
     said.no_wrap, said.overflow = True, "ellipsis"
     return said
 
@@ -629,11 +629,19 @@ def _told_of_rows(event: Event) -> str:
         case e.RowsReopened():
             return f"{event.by} tries the rows again that are not done"
         case e.ToolHeld():
-            return f"{event.tool} is down: rows wait for it"
+            return f"{event.tool} {failed_in_a_row(event)}: rows wait for it"
         case e.ToolFreed():
             return f"{event.tool} is back"
         case _:
             return ""
+
+
+def failed_in_a_row(event: e.ToolHeld) -> str:
+    """How a tool came to be held; earlier versions did not write it down."""
+    if not event.failures:
+        return "failed again and again"
+    kind = f" ({event.kind})" if event.kind else ""
+    return f"failed {count(event.failures, 'time')} in a row{kind}"
 
 
 def _why(event: e.CallSettled | e.ValueSettled) -> str:

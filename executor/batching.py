@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -37,6 +38,7 @@ from .changes import Terms, accepted_by
 from .driving import Driving, answers_in, expect_inside, held, spent_json
 from .events import ASIDE
 from .handed_in import check_deadline, check_run_id
+from .hands.limits import Broken
 from .journal.journal import BatchLog, Opening
 from .mind.batch import BatchState, replay_batch
 from .mind.budget import Used
@@ -86,7 +88,7 @@ class Batching(Driving):
         check_run_id(batch_id)
         rules = BatchRules() if rules is None else rules
         expect(BatchRules, rules, "the rules of the batch", "BatchRules(at_once=...) makes some")
-        outputs = Outputs.of(results, failures, overwrite)
+        reserve, outputs = self.reserve(plan, rules), Outputs.of(results, failures, overwrite)
         outputs.leave_alone(getattr(self.journal, "path", None))
         examined = await self._examined(plan, rows, columns, constants)
         if strict:
@@ -100,9 +102,10 @@ class Batching(Driving):
         written = Written(outputs, batch_id, plan, examined)
         with written.unless_begun():
             log = self.journal.create(batch_id, approval=approval.id if approval is not None else "")
-        with held(log):
-            batch = self._batch_runtime(BatchState(), log, written)
-            batch.write(self._batch_opening(batch, plan, rules, examined, approval, deadline, outputs))
+        batch = self._batch_runtime(BatchState(), log, written)
+        with held(log), self._told_of_batch(batch) as trace:
+            opening = self._batch_opening(batch, plan, rules, reserve, examined, approval, deadline, outputs)
+            batch.write(opening._replace(trace=trace))
             batch.go_by(common_of(_opened(batch.state), self._registry_of(batch.state), self.principal))
             await batch.take(examined)
             return await self._drive_batch(batch)
@@ -193,6 +196,10 @@ class Batching(Driving):
         batch = self._batches.get(batch_id)
         return len(batch.state.live) if batch is not None else 0
 
+    def broken_tools(self) -> list[Broken]:
+        """The tools whose calls wait at the moment because they failed again and again, and when one call tries each again."""
+        return self._host.limiter.broken() if self._host.limiter is not None else []
+
     async def resume_batch(
         self,
         batch_id: str,
@@ -220,15 +227,16 @@ class Batching(Driving):
                 await self._expect_no_secret_in(examined)
             answers = _answers(state, decisions or {})
             batch = self._taken_up_batch(state, log, self._written_again(state, examined))
-            batch.write(e.RunResumed(*batch.stamp(), self.principal))
-            for id_, answer in answers.items():
-                batch.write(decision_made(id_, answer, batch.stamp()))
-            if state.rows is None:
-                assert examined is not None
-                log.recount()
-                last = max((o.opened.ordinal for o in self.journal.openings(batch_id)), default=0)
-                await batch.take(examined, after=last)
-            return await self._drive_batch(batch)
+            with self._told_of_batch(batch) as trace:
+                batch.write(e.RunResumed(*batch.stamp(), self.principal, trace=trace))
+                for id_, answer in answers.items():
+                    batch.write(decision_made(id_, answer, batch.stamp()))
+                if state.rows is None:
+                    assert examined is not None
+                    log.recount()
+                    last = max((o.opened.ordinal for o in self.journal.openings(batch_id)), default=0)
+                    await batch.take(examined, after=last)
+                return await self._drive_batch(batch)
 
     async def decide_batch(
         self, batch_id: str, decisions: Mapping[str, Answer | str], *, patience: float = 0.0
@@ -315,16 +323,17 @@ class Batching(Driving):
                 )
             examined = await self._examined_again(state, rows, columns, constants)
             batch = self._taken_up_batch(state, log, self._written_again(state, examined))
-            batch.write(e.RowsReopened(*batch.stamp(), self.principal.id))
-            for id_, answer in _answers(state, decisions or {}).items():
-                batch.write(decision_made(id_, answer, batch.stamp()))
-            return await self._drive_batch(batch)
+            with self._told_of_batch(batch) as trace:
+                batch.write(e.RowsReopened(*batch.stamp(), self.principal.id, trace))
+                for id_, answer in _answers(state, decisions or {}).items():
+                    batch.write(decision_made(id_, answer, batch.stamp()))
+                return await self._drive_batch(batch)
 
-    def show_batch(self, batch_id: str) -> Batch:
-        """A batch as its journal tells it; needs none of its tools. Raises `UnknownRun`."""
+    def show_batch(self, batch_id: str, *, at: int | None = None) -> Batch:
+        """A batch as its journal tells it, or as it stood after its event `at`; needs none of its tools. Raises `UnknownRun`."""
         expect(str, batch_id, "the id of a batch")
         batch_opened(self.journal, batch_id)
-        return read_batch(self.journal, batch_id)
+        return read_batch(self.journal, batch_id, at=at)
 
     def run_batch_blocking(self, plan: Plan, rows: Rows, **options: Any) -> Batch:
         """`run_batch` for programs without an event loop."""
@@ -340,8 +349,11 @@ class Batching(Driving):
 
     # ------------------------------------------------------------------------------------------ inside
 
-    def _reserve(self, plan: Plan, rules: BatchRules) -> dict[str, float] | None:
-        """What each row may use at most of what the batch has a bound on. Raises `BadInput` where nobody knows."""
+    def reserve(self, plan: Plan, rules: BatchRules) -> dict[str, float] | None:
+        """What each row may use at most of what the batch has a bound on, kept for each that is under way.
+
+        Raises `BadInput` where nobody knows, as `run_batch` does.
+        """
         budget, own = rules.budget, self.policies.budget
         if budget == Budget():
             return None
@@ -359,7 +371,7 @@ class Batching(Driving):
             if bound is None and most is None:
                 raise BadInput(
                     f"the batch has a budget of {name}, and nobody knows how much of it a row may use: give each row a bound, "
-                    f"Policies(budget=Budget({name}=...))"
+                    f"Policies(budget=Budget({name}=...)), in a file of policies `budget: {{{name}: ...}}`"
                 )
             tries = self.policies.retry.attempts
             reserve[name] = bound if bound is not None else (most or 0) * tries
@@ -370,6 +382,7 @@ class Batching(Driving):
         batch: BatchRuntime,
         plan: Plan,
         rules: BatchRules,
+        reserve: dict[str, float] | None,
         examined: Examined,
         approval: Approval | None,
         deadline: float | None,
@@ -389,7 +402,7 @@ class Batching(Driving):
             approval=approval.to_json() if approval is not None else None,
             source=describe(examined, personal="inputs" in self.policies.personal),
             shared=shared_in(plan, self.registry),
-            reserve=self._reserve(plan, rules),
+            reserve=reserve,
             planner=planner,
             hooks=self._host.asked,
             spent=spent_json(self._spent.pop(plan.digest, Used())),
@@ -475,6 +488,15 @@ class Batching(Driving):
             mend_groups=partial(mend_groups, host=host),
             live=self._live,
             written=written,
+        )
+
+    def _told_of_batch(self, batch: BatchRuntime) -> AbstractContextManager[str]:
+        """While a batch is driven telemetry tells of it; gives the span as the journal names it."""
+        telemetry = self._host.telemetry
+        return (
+            nullcontext("")
+            if telemetry is None
+            else telemetry.batch(batch.state, batch.run, self._safe.scrubber)
         )
 
     def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:

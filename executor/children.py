@@ -23,11 +23,21 @@ from ..registry.registry import Registry
 from .early import EARLY
 from .events import DecisionAsked, Outcome, path_text
 from .hands.hands import Result
+from .mind.rows import SHARED
 from .mind.state import Call, State
 from .run import Run
 from .runtime import Answer, answer_to
 
-__all__ = ["answers_for", "child_id", "child_policies", "end_of_child", "hosts_of", "is_child", "parent_of"]
+__all__ = [
+    "answers_for",
+    "child_id",
+    "child_policies",
+    "end_of_child",
+    "hosts_of",
+    "is_child",
+    "parent_of",
+    "root_of",
+]
 
 _TOLD = 10
 _DIGITS = 12
@@ -40,12 +50,27 @@ def child_id(call: Call) -> str:
 
 
 def parent_of(run: str, known: Collection[str]) -> str:
-    """The run, of those that are known, of which this one is a call: of a sub-plan, or one that began early; or ""."""
+    """The run, of those that are known, of which this one is a part, or "": a call of a sub-plan, or one that began early;
+    a row of a batch, also where only the batch is known."""
     parent, _, name = run.rpartition(".")
-    if len(name) == _DIGITS and parent in known:
+    if parent in known and (len(name) == _DIGITS or _is_ordinal(name)):
+        return parent
+    if len(name) == _DIGITS and _is_ordinal(parent.rpartition(".")[2]) and parent_of(parent, known):
         return parent
     parent, early, number = run.rpartition(EARLY)
     return parent if early and number.isdigit() and parent in known else ""
+
+
+def _is_ordinal(name: str) -> bool:
+    """Whether this stands in the id of a row, behind that of its batch."""
+    return name == SHARED or (name.isascii() and name.isdigit())
+
+
+def root_of(run: str, known: Collection[str]) -> str:
+    """The run, or batch, of which this one is a part by way of others; itself where it is none."""
+    while parent := parent_of(run, known):
+        run = parent
+    return run
 
 
 def is_child(run: str, of: str) -> bool:

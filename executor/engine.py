@@ -62,7 +62,15 @@ from .children import answers_for, child_id, child_policies, end_of_child, is_ch
 from .driving import answers_in, expect_inside, held
 from .early import Early
 from .events import ASIDE, Event
-from .handed_in import check_deadline, check_host, check_names, check_run_id, journal_of, verifiers_of
+from .handed_in import (
+    check_deadline,
+    check_host,
+    check_models,
+    check_names,
+    check_run_id,
+    journal_of,
+    verifiers_of,
+)
 from .hands.authorize import Authorize
 from .hands.hands import Hands, Result
 from .hands.limits import Limiter
@@ -200,6 +208,7 @@ class Engine(Batching):
         self._shelf = Shelf(search)
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
         check_names(self.policies, self.registry)
+        check_models(self.policies, self.registry, planner, react.model if react is not None else None)
 
     def __repr__(self) -> str:
         return f"<Engine of {len(self.registry)} tools>"
@@ -409,6 +418,7 @@ class Engine(Batching):
         log = self.journal.create(run_id or self._fresh_id())
         with held(log):
             state = State(self._known(shown, ()))
+            state.policies = self.policies
             runtime = self._runtime(state, log)
             opening = self._opening(runtime, None, {}, None, log.run, shown)
             opening = opening._replace(agent={**spec, "earlier": earlier})

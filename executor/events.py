@@ -260,7 +260,8 @@ class HookAnswered(NamedTuple):
 
 class ModelAnswered(NamedTuple):
     """A model or planner answered: exactly one of `patch`, `cannot_plan`, `findings` (unreadable), `said` (in a
-    dialogue) or `failure` is set. `notes` say what was put right in reading the answer."""
+    dialogue) or `failure` is set. `notes` say what was put right in reading the answer, `queued` how many seconds its
+    questions waited for limits, and for rests that a service had asked for."""
 
     seq: int
     at: float
@@ -274,6 +275,7 @@ class ModelAnswered(NamedTuple):
     usage: dict[str, Any] | None = None
     said: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    queued: float = 0.0
 
 
 class PatchAccepted(NamedTuple):
@@ -466,21 +468,31 @@ class GroupSettled(NamedTuple):
 
 
 class RowsReopened(NamedTuple):
-    """The batch goes on after its end: rows that are not done are to be tried again, and the others to begin."""
+    """The batch goes on after its end: rows that are not done are to be tried again, and the others to begin.
+
+    `trace` as in `RunOpened`.
+    """
 
     seq: int
     at: float
     dice: float
     by: str
+    trace: str = ""
 
 
 class ToolHeld(NamedTuple):
-    """A tool failed again and again: no row begins until it is back, and those that need it wait."""
+    """A tool failed again and again: no row begins until it is back, and those that need it wait.
+
+    So many `failures` in a row, the last of this `kind`; every so many `seconds` one call tries whether it is back.
+    """
 
     seq: int
     at: float
     dice: float
     tool: str
+    kind: str = ""
+    failures: int = 0
+    seconds: float = 0.0
 
 
 class ToolFreed(NamedTuple):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ..planner.model_planner import ModelPlanner
+from ..planner.models.chat import ChatModel, models_in, name_of
+from ..planner.planners import FunctionPlanner, StaticPlanner
 from ..policies.errors import BadInput
 from ..policies.policies import Policies
 from ..policies.signing import Verifier
@@ -15,7 +18,15 @@ from .children import hosts_of
 from .journal.journal import Journal, MemoryJournal
 from .mind.budget import reach
 
-__all__ = ["check_deadline", "check_host", "check_names", "check_run_id", "journal_of", "verifiers_of"]
+__all__ = [
+    "check_deadline",
+    "check_host",
+    "check_models",
+    "check_names",
+    "check_run_id",
+    "journal_of",
+    "verifiers_of",
+]
 
 
 def check_host(planner: object, hands: object, telemetry: object, **functions: object) -> None:
@@ -73,6 +84,28 @@ def check_names(policies: Policies, registry: Registry) -> None:
         if name.lower() not in hosts:
             guess = did_you_mean(name, sorted(hosts)) or "; a tool states its own: @tool(host=...)"
             raise BadInput(f"limits name a host {name!r} that no tool states{guess}")
+
+
+def check_models(policies: Policies, registry: Registry, planner: object, react: ChatModel | None) -> None:
+    """Raises `BadInput` for a model that a limit names and others are asked; a tool or a planner of one's own may ask any."""
+    named = [*policies.limits.model, *policies.limits.rates.model]
+    own = planner is not None and not isinstance(planner, ModelPlanner | StaticPlanner | FunctionPlanner)
+    if not named or own or any(tool.model_calls for tool in registry):
+        return
+    asked = [model for model in (getattr(planner, "model", None), react) if model is not None]
+    names = sorted({name for model in asked for name in _names_of(model)})
+    for name in named if names else ():
+        if name not in names:
+            guess = did_you_mean(name, names) or f"; asked here: {', '.join(names)}"
+            raise BadInput(f"limits name a model {name!r} that is not asked here{guess}")
+
+
+def _names_of(model: object) -> Iterator[str]:
+    inside = list(models_in(model))
+    if not inside:
+        yield name_of(model)
+    for other in inside:
+        yield from _names_of(other)
 
 
 def journal_of(journal: Journal | str | Path | None) -> Journal:

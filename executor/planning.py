@@ -35,7 +35,9 @@ from ..policies.retry import wait_before
 from ..registry.registry import Registry
 from .blocking import first_error
 from .hands.hands import failure_of
+from .hands.limits import Limiter
 from .hands.safe import Safe
+from .hands.turns import Turns, answering, in_turn
 from .mind.budget import Used, add, add_usage, bound_text, plain_usage, planner_short_of
 from .runtime import Host
 from .shelf import Shelf
@@ -92,7 +94,7 @@ class Planning:
         await self._learn()
         self._safe.expect_none("the goal", goal)
         tools = await self._shown(None, goal)
-        with anyio.move_on_after(self.policies.planner_timeout):
+        with in_turn(self._turns), answering(self.policies.planner_timeout):
             return await route(goal, tools, model=model, most=None)
         return Route("plan", tools, "the model gave no answer in time")
 
@@ -103,7 +105,8 @@ class Planning:
         arrived: Callable[[dict[str, Any]], None] | None = None,
     ) -> Plan:
         telemetry = self._host.telemetry
-        with telemetry.planning(self._safe.scrubber) if telemetry is not None else nullcontext():
+        seen = telemetry.planning(self._safe.scrubber) if telemetry is not None else nullcontext()
+        with seen, in_turn(self._turns):
             return await self._made(goal, inputs, arrived)
 
     async def _made(
@@ -183,12 +186,12 @@ class Planning:
     ) -> tuple[Plan | tuple[PlanRequest, PlanUnreadable | CheckFailed], Mapping[str, Any] | None]:
         """One answer of the planner: a plan that checks, or the next request with what is wrong; and what it cost."""
         try:
-            with anyio.move_on_after(self.policies.planner_timeout) as scope:
+            with answering(self.policies.planner_timeout) as clock:
                 said = await planner.plan(request)
         except PlanUnreadable as error:
             mend = _repair(request, getattr(error, "text", ""), error.findings)
             return (mend, error), plain_usage(getattr(error, "usage", None))
-        if scope.cancelled_caught:
+        if clock.scope.cancelled_caught:
             raise BadInput(f"the planner gave no answer within {self.policies.planner_timeout:g} s")
         proposal = said if isinstance(said, Proposal) else Proposal(said)
         usage = plain_usage(proposal.usage)
@@ -261,6 +264,12 @@ class Planning:
     def _callable(self) -> Registry:
         """The tools that may be called: all that planners, models and searches are shown."""
         return self.registry.only(permitted=self.principal, max_level=self.policies.max_level)
+
+    @property
+    def _turns(self) -> Turns:
+        """The turns of questions to models before a run begins."""
+        limiter = self._host.limiter or Limiter(self._host.clock, self._host.dice)
+        return Turns(self.policies, limiter)
 
     async def _learn(self) -> None:
         """Get to know the secrets of all tools, so that none is written down that another tool tells."""

@@ -45,6 +45,7 @@ from .hands.proposals import answer_of_planner, let_through
 from .hands.safe import Safe
 from .hands.telling import Listen, Said
 from .hands.threads import Threads
+from .hands.turns import Turns, answering, in_turn
 from .journal.journal import Log
 from .mind.admission import admit, interrupted, out_of_time
 from .mind.asking import differs, digest_of, read_edit, rejected_before
@@ -161,8 +162,8 @@ class Runtime:
         self._log = log
         self._host = host
         self._clock, self._dice = host.clock, host.dice
-        limiter = host.limiter or Limiter(host.clock, host.dice)
-        self._guard = Guard(state.policies, limiter, rules=host.rules)
+        self._limiter = host.limiter or Limiter(host.clock, host.dice)
+        self._guard = Guard(state.policies, self._limiter, rules=host.rules)
         self._threads = host.threads or Threads()
         self._hands: Hands = host.hands or ToolHands(
             state.policies,
@@ -216,8 +217,11 @@ class Runtime:
 
     def _out_of_time(self) -> bool:
         """Whether the seconds of the budget are over: they may have passed while an attempt waited to begin."""
-        left = seconds_left(self.state, self._now()) if self.state.bounded else None
+        left = self._seconds_left()
         return left is not None and left <= 0
+
+    def _seconds_left(self) -> float | None:
+        return seconds_left(self.state, self._now()) if self.state.bounded else None
 
     def _show(self, event: Event) -> None:
         """Let everybody see an event who watches; one that raises is not shown another of this run."""
@@ -241,18 +245,20 @@ class Runtime:
 
         Cancelled from outside, it settles what is under way, writes RunPaused, and lets the cancellation go on.
         """
-        self._base = copy_context()
         try:
-            async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
-                self._obey(commands)
-                await self._over.wait()
-                self._letting_go = True
-                if self._attempts or self._others:
-                    tasks.cancel_scope.cancel()
+            with in_turn(Turns(self.state.policies, self._limiter, self._seconds_left)):
+                self._base = copy_context()
+                async with anyio.create_task_group() as tasks:
+                    self._tasks = tasks
+                    self._obey(commands)
+                    await self._over.wait()
+                    self._letting_go = True
+                    if self._attempts or self._others:
+                        tasks.cancel_scope.cancel()
         finally:
             self._letting_go = True
             self._let_go()
+            self._base = _EMPTY
             if isinstance(self._hands, ToolHands):
                 self._hands.over()
 
@@ -638,16 +644,19 @@ class Runtime:
         if model is None:
             return {"failure": Failure(Kind.BUSINESS, "no_model", "this engine has no model to ask")}
         try:
-            with anyio.move_on_after(seconds) as scope:
-                return await hear(
+            with answering(seconds) as clock:
+                said = await hear(
                     model, dialogue, self.state.tools, window=self._host.window, listener=self._host.chunk
                 )
+                return {**said, "queued": clock.queued}
         except BaseException as error:
             await let_through(error)
-            if not scope.cancelled_caught:
-                return {"failure": failure_of(error, self.state.policies)}
+            if not clock.scope.cancelled_caught:
+                failure = failure_of(error, self.state.policies)
+                return {"failure": failure, "usage": clock.usage, "queued": clock.queued}
         message = f"the model gave no answer within {seconds:g} s"
-        return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
+        failure = Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)
+        return {"failure": failure, "queued": clock.queued}
 
     async def _replan(self, command: Replan) -> None:
         planner, policies = self._host.planner, self.state.policies

@@ -5,6 +5,7 @@
         invoke_workflow                 a call of a sub-plan is a run
         chat small-model                a question to a model, wherever one is asked
     foreplan.plan                       the making of a plan
+    foreplan.batch                      a batch, with what it asks the planner; each row is a run in a trace of its own, linked to it
 
 Names follow the GenAI semantic conventions where there are some (`gen_ai.*`, still in development there); the others begin
 with `foreplan.`. Arguments, results, prompts, messages are told with `content=True` only, and never a secret. Metrics have no
@@ -18,20 +19,23 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from ..planner.models.chat import asked_under
+from ..planner.models.chat import asked_under, name_of
 from ..planner.models.messages import AIMessage, Message
 from ..policies.errors import BadInput, JournalError
 from ..policies.failures import Failure
+from ..policies.policies import Budget
 from ..policies.secrets import Scrubber
 from ..policies.spelling import spelled
 from . import events as e
 from .events import Event, Outcome, Path, path_text
 from .hands.limits import Limiter
 from .journal.journal import Journal, Log
-from .mind.budget import left, used
+from .mind.batch import BatchState, summary
+from .mind.budget import Used, left, used
 from .mind.state import State
 
 with suppress(ImportError):  # an extra: `Telemetry` says so
@@ -64,6 +68,17 @@ class _Told:
         self.ended = False
 
 
+class _ToldOfBatch:
+    """What is told of a batch under way."""
+
+    __slots__ = ("asked", "scrub", "span")
+
+    def __init__(self, span: trace.Span, scrub: Callable[[Any], Any]) -> None:
+        self.span = span
+        self.scrub = scrub
+        self.asked: dict[str, e.DecisionAsked] = {}
+
+
 class Telemetry:
     """Spans and metrics of an engine's runs: `Engine(..., telemetry=Telemetry())`. Several engines may share one.
 
@@ -85,12 +100,14 @@ class Telemetry:
         self._clock = clock
         self._tracer = trace.get_tracer("foreplan", tracer_provider=tracer_provider)
         self._runs: WeakKeyDictionary[State, _Told] = WeakKeyDictionary()
+        self._batches: WeakKeyDictionary[BatchState, _ToldOfBatch] = WeakKeyDictionary()
         self._limiters: WeakSet[Limiter] = WeakSet()
         self._journals: WeakSet[Journal] = WeakSet()
         self._make_instruments(metrics.get_meter("foreplan", meter_provider=meter_provider))
         self._on: dict[type, Callable[[Any, State, _Told | None], None]] = {
             e.RunOpened: self._opened,
             e.RunResumed: self._resumed,
+            e.RowReopened: self._resumed,
             e.PlanAccepted: self._accepted,
             e.CallAdmitted: self._admitted,
             e.CallStarted: self._started,
@@ -104,6 +121,20 @@ class Telemetry:
             e.RunPaused: self._paused,
             e.RunClosed: self._closed,
         }
+        self._on_batch: dict[type, Callable[[Any, BatchState, _ToldOfBatch | None], None]] = {
+            e.BatchOpened: self._batch_opened,
+            e.RunResumed: self._batch_resumed,
+            e.RowsReopened: self._batch_resumed,
+            e.RowSettled: self._row_settled,
+            e.ToolHeld: self._held,
+            e.ToolFreed: self._held,
+            e.GroupFormed: self._group_formed,
+            e.GroupSettled: self._group_settled,
+            e.PatchRefused: self._group_patch_refused,
+            e.ModelAnswered: self._batch_answered,
+            e.DecisionAsked: self._batch_asked,
+            e.DecisionMade: self._batch_decided,
+        }
 
     def _make_instruments(self, meter: metrics.Meter) -> None:
         def seconds(name: str, description: str) -> metrics.Histogram:
@@ -115,7 +146,9 @@ class Telemetry:
         self._calls = counter("foreplan.calls", "{call}", "Attempts of calls, by how they ended")
         self._call_seconds = seconds("foreplan.call.duration", "From the start of an attempt to its end")
         self._queue_seconds = seconds("foreplan.call.queue", "From the admission of an attempt to its start")
+        self._model_queue = seconds("foreplan.model.queue", "How long a question waited for its turn")
         self._ended_runs = counter("foreplan.runs", "{run}", "Runs that ended or were put aside, by state")
+        self._rows = counter("foreplan.rows", "{row}", "Rows of batches that ended, by how and why")
         self._active_runs = up_down("foreplan.runs.active", "{run}", "Runs under way")
         self._run_seconds = seconds("foreplan.run.duration", "From the opening of a run to its end")
         self._missed = counter(
@@ -149,14 +182,40 @@ class Telemetry:
 
     # ------------------------------------------------------------------------------------------ for the engine
 
-    def begin(self, state: State, run: str, scrubber: Scrubber, *, dialogue: bool = False) -> str:
-        """The span of a run that is about to be opened, or resumed; gives its `traceparent`, "" if nobody records it."""
+    def begin(
+        self,
+        state: State,
+        run: str,
+        scrubber: Scrubber,
+        *,
+        dialogue: bool = False,
+        batch: BatchState | None = None,
+    ) -> str:
+        """The span of a run that is about to be opened, or resumed; gives its `traceparent`, "" if nobody records it.
+
+        That of a row begins a trace, so that ten thousand rows are not one; it is linked to the span of its `batch`.
+        """
+        told = self._runs.get(state)
+        if told is None:
+            told = self._runs[state] = self._begun(state, run, scrubber, dialogue, batch)
+        return _traceparent(told.span.get_span_context())
+
+    def _begun(
+        self, state: State, run: str, scrubber: Scrubber, dialogue: bool, batch: BatchState | None
+    ) -> _Told:
         name = "invoke_agent" if dialogue else "invoke_workflow"
-        before = _link(state.trace)
-        attributes = {"gen_ai.operation.name": name, "foreplan.run.id": run}
-        span = self._tracer.start_span(name, attributes=attributes, links=[before] if before else None)
-        self._runs[state] = _Told(span, scrubber.scrub)
-        return _traceparent(span.get_span_context())
+        attributes: _Attributes = {"gen_ai.operation.name": name, "foreplan.run.id": run}
+        links, above = [_link(state.trace)], None
+        whole = self._batches.get(batch) if batch is not None else None
+        if whole is not None and batch is not None:
+            links.append(trace.Link(whole.span.get_span_context()))
+            above = trace.set_span_in_context(trace.INVALID_SPAN)
+            attributes |= {"foreplan.batch.id": batch.run, "foreplan.row.ordinal": state.ordinal}
+        span = self._tracer.start_span(name, above, attributes=attributes, links=[*filter(None, links)])
+        told = _Told(span, scrubber.scrub)
+        if whole is not None:
+            span.set_attributes(self._content(told, "foreplan.run.inputs", state.inputs))
+        return told
 
     @contextmanager
     def driving(self, state: State) -> Iterator[None]:
@@ -168,7 +227,7 @@ class Telemetry:
         self._active_runs.add(1)
         token = context.attach(trace.set_span_in_context(told.span))
         try:
-            with asked_under(lambda model, said: self._chat(model, said, told.scrub)):
+            with asked_under(partial(self._chat, told.scrub)):
                 yield
         finally:
             context.detach(token)
@@ -176,11 +235,30 @@ class Telemetry:
             self._over(state, told)
 
     @contextmanager
+    def batch(self, state: BatchState, run: str, scrubber: Scrubber) -> Iterator[str]:
+        """While a batch is driven, from before its first event here; gives the `traceparent` of its span."""
+        before = _link(state.trace)
+        attributes = {"foreplan.batch.id": run}
+        span = self._tracer.start_span(
+            "foreplan.batch", attributes=attributes, links=[before] if before else None
+        )
+        told = self._batches[state] = _ToldOfBatch(span, scrubber.scrub)
+        try:
+            with (
+                trace.use_span(span, record_exception=self.content),
+                asked_under(partial(self._chat, told.scrub)),
+            ):
+                yield _traceparent(span.get_span_context())
+        finally:
+            del self._batches[state]
+            self._batch_over(state, told)
+
+    @contextmanager
     def planning(self, scrubber: Scrubber) -> Iterator[None]:
         """While a plan is made."""
         with (
             self._tracer.start_as_current_span("foreplan.plan", record_exception=self.content),
-            asked_under(lambda model, said: self._chat(model, said, scrubber.scrub)),
+            asked_under(partial(self._chat, scrubber.scrub)),
         ):
             yield
 
@@ -200,6 +278,12 @@ class Telemetry:
         if on is not None:
             on(event, state, self._runs.get(state))
 
+    def see_batch(self, event: Event, state: BatchState) -> None:
+        """Tell of an event of a batch."""
+        on = self._on_batch.get(type(event))
+        if on is not None:
+            on(event, state, self._batches.get(state))
+
     # ------------------------------------------------------------------------------------------ runs
 
     def _opened(self, event: e.RunOpened, state: State, told: _Told | None) -> None:
@@ -212,7 +296,7 @@ class Telemetry:
                 said["foreplan.run.deadline"] = float(event.deadline)
             told.span.set_attributes(said | self._content(told, "foreplan.run.inputs", event.inputs))
 
-    def _resumed(self, event: e.RunResumed, state: State, told: _Told | None) -> None:
+    def _resumed(self, event: e.RunResumed | e.RowReopened, state: State, told: _Told | None) -> None:
         if told is None:
             return
         told.span.set_attribute("foreplan.run.resumed", True)
@@ -227,11 +311,13 @@ class Telemetry:
             told.span.set_attributes(self._content(told, "foreplan.goal", event.plan.goal))
 
     def _paused(self, event: e.RunPaused, state: State, told: _Told | None) -> None:
-        reason = "people" if state.resting and state.decisions else "interrupted"
+        alone = "interrupted" if state.group is None else "patch"
+        reason = "people" if state.resting and state.decisions else alone
         self._end("waiting", reason, state, told)
 
     def _closed(self, event: e.RunClosed, state: State, told: _Told | None) -> None:
-        took = max(0.0, event.at - state.opened_at)
+        away = state.away if state.common is not None else 0.0  # a row is opened long before it begins
+        took = max(0.0, event.at - state.opened_at - away)
         self._run_seconds.record(took, {"state": event.state})
         late = state.deadline is not None and took > state.deadline
         if late:
@@ -267,6 +353,79 @@ class Telemetry:
             span.end()
         if not told.ended:
             self._end("stopped", "journal", state, told)
+        for asked in told.asked.values():
+            self._waiting.add(-1, {"about": asked.about})
+        told.span.end()
+
+    # ------------------------------------------------------------------------------------------ batches
+
+    def _batch_opened(self, event: e.BatchOpened, state: BatchState, told: _ToldOfBatch | None) -> None:
+        self._count_usage("plan", event.spent)
+        if told is not None:
+            told.span.set_attribute("foreplan.plan.digest", event.digest)
+            told.span.set_attributes(self._content(told, "foreplan.goal", event.plan.goal))
+
+    def _batch_resumed(
+        self, event: e.RunResumed | e.RowsReopened, state: BatchState, told: _ToldOfBatch | None
+    ) -> None:
+        if told is None:
+            return
+        told.span.set_attribute("foreplan.batch.resumed", True)
+        for asked in state.decisions.values():
+            self._batch_asked(asked, state, told)
+
+    def _row_settled(self, event: e.RowSettled, state: BatchState, told: _ToldOfBatch | None) -> None:
+        if event.ordinal:
+            self._rows.add(1, {"status": event.status, "kind": event.kind})
+
+    def _held(self, event: e.ToolHeld | e.ToolFreed, state: BatchState, told: _ToldOfBatch | None) -> None:
+        if told is not None:
+            name = "foreplan.tool.held" if isinstance(event, e.ToolHeld) else "foreplan.tool.freed"
+            told.span.add_event(name, {"gen_ai.tool.name": event.tool})
+
+    def _group_formed(self, event: e.GroupFormed, state: BatchState, told: _ToldOfBatch | None) -> None:
+        if told is not None:
+            told.span.add_event("foreplan.group.formed", {"foreplan.group.rows": event.rows})
+
+    def _group_settled(self, event: e.GroupSettled, state: BatchState, told: _ToldOfBatch | None) -> None:
+        if event.patch is None:
+            return
+        self._replans.add(1, {"result": "accepted"})
+        if told is not None:
+            told.span.add_event("foreplan.plan.patched")
+
+    def _group_patch_refused(
+        self, event: e.PatchRefused, state: BatchState, told: _ToldOfBatch | None
+    ) -> None:
+        self._replans.add(1, {"result": "refused"})
+        if told is not None:
+            told.span.add_event("foreplan.patch.refused")
+
+    def _batch_answered(self, event: e.ModelAnswered, state: BatchState, told: _ToldOfBatch | None) -> None:
+        asks = state.opened.planner_calls if state.opened is not None else 1
+        self._count_usage(event.purpose, {"model_calls": asks, **(event.usage or {})})
+
+    def _batch_asked(self, event: e.DecisionAsked, state: BatchState, told: _ToldOfBatch | None) -> None:
+        if told is not None:
+            told.asked[event.id] = event
+            self._waiting.add(1, {"about": event.about})
+
+    def _batch_decided(self, event: e.DecisionMade, state: BatchState, told: _ToldOfBatch | None) -> None:
+        asked = told.asked.pop(event.id, None) if told is not None else None
+        if asked is not None:
+            self._waiting.add(-1, {"about": asked.about})
+
+    def _batch_over(self, state: BatchState, told: _ToldOfBatch) -> None:
+        """A batch is not driven any more; where it neither closed nor paused, something raised, or its journal failed."""
+        closed = state.closed
+        stands = closed.state if closed is not None else "waiting" if state.waiting else "stopped"
+        said = {name: n for name, n in summary(state).items() if isinstance(n, int)}
+        told.span.set_attributes({f"foreplan.batch.{name}": n for name, n in said.items()})
+        told.span.set_attribute("foreplan.batch.state", stands)
+        if closed is not None and closed.reason:
+            told.span.set_attribute("foreplan.batch.reason", closed.reason)
+        if stands in ("failed", "stopped"):
+            _fail(told.span, (closed.reason if closed is not None else "journal") or stands)
         for asked in told.asked.values():
             self._waiting.add(-1, {"about": asked.about})
         told.span.end()
@@ -350,7 +509,8 @@ class Telemetry:
 
     def _patched(self, event: e.PatchAccepted | e.PatchRefused, state: State, told: _Told | None) -> None:
         taken = isinstance(event, e.PatchAccepted)
-        self._replans.add(1, {"result": "accepted" if taken else "refused"})
+        if not _is_of_group(event):  # its batch counts it, once for all rows
+            self._replans.add(1, {"result": "accepted" if taken else "refused"})
         if told is not None:
             told.span.add_event("foreplan.plan.patched" if taken else "foreplan.patch.refused")
 
@@ -367,7 +527,11 @@ class Telemetry:
 
     @contextmanager
     def _chat(
-        self, model: object, messages: Sequence[Message], scrub: Callable[[Any], Any]
+        self,
+        scrub: Callable[[Any], Any],
+        model: object,
+        messages: Sequence[Message],
+        waited: float | None,
     ) -> Iterator[Callable[[AIMessage], None]]:
         """Around a question to a model; is given the answer."""
         name = _text_of(model, "model") or _text_of(model, "name")
@@ -376,12 +540,16 @@ class Telemetry:
             "gen_ai.provider.name": _text_of(model, "provider") or "_OTHER",
         }
         said |= {"gen_ai.request.model": name} if name else {}
+        queued: _Attributes = {}
+        if waited is not None:
+            queued = {"foreplan.model.queue_time": waited}
+            self._model_queue.record(waited, {"model": name_of(model)})
         began = time.perf_counter()
         failed: _Attributes = {}
         with self._tracer.start_as_current_span(
             f"chat {name}".strip(),
             kind=trace.SpanKind.CLIENT,
-            attributes=said,
+            attributes=said | queued,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
@@ -416,7 +584,7 @@ class Telemetry:
         if self.content:
             span.set_attributes(_json("gen_ai.output.messages", scrub([_message(answer)])))
 
-    def _content(self, told: _Told, name: str, value: Any) -> _Attributes:
+    def _content(self, told: _Told | _ToldOfBatch, name: str, value: Any) -> _Attributes:
         """A value as an attribute, where content is told: without secrets, and cut."""
         if not self.content or value is None or not told.span.is_recording():
             return {}
@@ -441,8 +609,12 @@ class Telemetry:
 
     def _used(self, options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
         most: dict[str, float] = {}
-        for state in list(self._runs):
-            for bound, share in _shares(state):
+        bounded: list[tuple[Budget, Callable[[], Used]]] = [
+            (state.policies.budget, partial(used, state)) for state in list(self._runs)
+        ]
+        bounded += [(state.rules.budget, state.used) for state in list(self._batches)]
+        for budget, spent in bounded:
+            for bound, share in _shares(budget, spent):
                 most[bound] = max(share, most.get(bound, 0.0))
         return [metrics.Observation(share, {"bound": bound}) for bound, share in most.items()]
 
@@ -471,18 +643,23 @@ class _Timed:
         self._record(time.perf_counter() - began)
 
 
-def _shares(state: State) -> Iterator[tuple[str, float]]:
-    """How much of each bound of a run is used, from 0 to 1."""
-    budget = state.policies.budget
+def _shares(budget: Budget, spent: Callable[[], Used]) -> Iterator[tuple[str, float]]:
+    """How much of each bound of a run, or of a batch, is used, from 0 to 1."""
     try:
-        spent = used(state)
-        rest = left(budget, spent)
+        rest = left(budget, spent())
     except RuntimeError:  # the loop of the run changed it meanwhile
         return
     for bound in ("tool_calls", "model_calls", "tokens", "cost", "seconds"):
         most, is_left = getattr(budget, bound), getattr(rest, bound)
         if most:
             yield bound, float((most - is_left) / most)
+
+
+def _is_of_group(event: e.PatchAccepted | e.PatchRefused) -> bool:
+    """Whether a row only takes what was decided for all that failed alike."""
+    if isinstance(event, e.PatchAccepted):
+        return bool(event.group)
+    return event.by == "hook" and any(said.get("code") == "no_patch" for said in event.findings)
 
 
 def _tool_at(state: State, path: Path) -> str:

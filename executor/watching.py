@@ -13,6 +13,7 @@ from ..policies.secrets import Scrubber
 from .events import Event
 from .hands.limits import Limiter
 from .journal.journal import Journal, Log
+from .mind.batch import BatchState
 from .mind.state import State
 
 __all__ = ["Observer", "See", "Watcher"]
@@ -34,11 +35,25 @@ class Observer(Protocol):
     def see(self, event: Event, state: State) -> None:
         """An event; of an attempt that begins, in the task that makes it."""
 
-    def begin(self, state: State, run: str, scrubber: Scrubber, *, dialogue: bool = False) -> str:
-        """A run is about to be opened or resumed; gives what its journal holds as `trace`."""
+    def begin(
+        self,
+        state: State,
+        run: str,
+        scrubber: Scrubber,
+        *,
+        dialogue: bool = False,
+        batch: BatchState | None = None,
+    ) -> str:
+        """A run, or a row of a batch, is about to be opened or resumed; gives what its journal holds as `trace`."""
 
     def driving(self, state: State) -> AbstractContextManager[None]:
         """While a run is driven."""
+
+    def see_batch(self, event: Event, state: BatchState) -> None:
+        """An event of a batch."""
+
+    def batch(self, state: BatchState, run: str, scrubber: Scrubber) -> AbstractContextManager[str]:
+        """While a batch is driven, from before its first event here; gives what its journal holds as `trace`."""
 
     def planning(self, scrubber: Scrubber) -> AbstractContextManager[None]:
         """While a plan is made."""

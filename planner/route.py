@@ -25,7 +25,7 @@ from ..registry.search import Search
 from ..registry.tools import Tool
 from ..registry.words import mentions, terms_of_name, terms_of_prose, terms_of_question
 from .answers import AnswerUnreadable, read_value
-from .models.chat import ChatModel
+from .models.chat import ChatModel, ask_model
 from .models.messages import AIMessage, HumanMessage, Message, SystemMessage
 
 __all__ = ["MANY", "Route", "Way", "choose_tools", "route"]
@@ -240,10 +240,10 @@ async def _by_model(goal: str, tools: Registry, model: ChatModel) -> tuple[Way, 
         "properties": {"kind": {"enum": list(get_args(Way))}, "why": {"type": "string"}},
     }
     try:
-        answer: object = await model.agenerate(messages, response_format={**kinds, "required": ["kind"]})
+        answer = await ask_model(model, messages, response_format={**kinds, "required": ["kind"]})
     except Exception as error:
         return "plan", f"the model gave no answer ({type(error).__name__})"
-    kind = _kind_in(answer) if isinstance(answer, AIMessage) else None
+    kind = _kind_in(answer)
     if kind is None:
         return "plan", "the model's answer names no way"
     return kind, "the model says so"

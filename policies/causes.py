@@ -146,7 +146,10 @@ UNBEGUN: Mapping[str, tuple[Kind, str]] = {
     ),
     "approval_expired": (Kind.PERMISSION, "the approval of the run has expired"),
     "no_slot": (Kind.TIMEOUT, "earlier calls still run in their threads and keep all places"),
-    "host_held": (Kind.NETWORK, "its host asked for rest (Retry-After) for longer than calls wait"),
+    "host_held": (
+        Kind.NETWORK,
+        "its host, or the service of a model, asked for rest (Retry-After) for longer than calls wait",
+    ),
     "rate_limited": (Kind.NETWORK, "a rate of yours is used up for longer than calls wait"),
     "breaker_open": (Kind.NETWORK, "the tool failed too often in a row and is left alone for a while"),
 }

@@ -19,7 +19,17 @@ from urllib.parse import urlsplit
 from .failures import Failure
 from .policies import Breaker, Limits, Policies, Rate
 
-__all__ = ["Circuit", "Key", "Rest", "Rules", "Window", "places_of", "rest_of", "rules_for"]
+__all__ = [
+    "Circuit",
+    "Key",
+    "Rest",
+    "Rules",
+    "Window",
+    "places_of",
+    "rest_of",
+    "rules_for",
+    "rules_for_model",
+]
 
 
 class Key(NamedTuple):
@@ -108,14 +118,14 @@ class Circuit:
 
 
 class Rules(NamedTuple):
-    """What bounds the calls of one tool in one run."""
+    """What bounds the calls of one tool, or the questions to one model, in one run."""
 
     tool: str
     place: Key
-    """Who asks for rest: the host; without one, the tool itself."""
+    """Who asks for rest: the host; without one, the tool itself; the model."""
     windows: tuple[tuple[Key, Rate], ...]
-    host: str
-    """The host whose calls at once are capped; "" if they are not."""
+    pool: Key | None
+    """The host, or the model, whose calls at once are capped; None if they are not."""
     cap: int
     breaker: Breaker | None
     patience: float
@@ -141,10 +151,27 @@ def rules_for(tool: str, host: str, principal: str, policies: Policies, *, direc
         tool=tool,
         place=Key("host", host) if host else Key("tool", tool),
         windows=tuple(_windows(limits, tool, host if direct else "", principal if direct else None)),
-        host=host if cap is not None else "",
+        pool=Key("host", host) if cap is not None else None,
         cap=cap or 0,
         breaker=limits.breaker if direct else None,
         patience=policies.retry.patience,
+        gap=min(policies.retry.base, policies.retry.cap),
+    )
+
+
+def rules_for_model(name: str, account: str, policies: Policies, *, waits: bool = True) -> Rules:
+    """The rules for questions to a model. `account` tells services apart that have a model of the same name: one that asks
+    for rest is left alone, and not the others. Without `waits` it is asked at once or refused."""
+    limits, key = policies.limits, Key("model", name)
+    cap, rate = limits.model.get(name), limits.rates.model.get(name)
+    return Rules(
+        tool=name,
+        place=Key("model", f"{name} {account}"),
+        windows=((key, rate),) if rate is not None else (),
+        pool=key if cap is not None else None,
+        cap=cap or 0,
+        breaker=None,
+        patience=policies.retry.patience if waits else 0.0,
         gap=min(policies.retry.base, policies.retry.cap),
     )
 
@@ -168,7 +195,7 @@ def _by_host(rules: Mapping[str, Any], host: str) -> Any:
 
 def places_of(rules: Rules, args: Mapping[str, Any]) -> frozenset[Key]:
     """Whose rest holds a call: its host; of a tool that states none, itself and the hosts of the URLs it is given."""
-    if rules.place.what == "host":
+    if rules.place.what != "tool":
         return frozenset((rules.place,))
     texts = [value for value in args.values() if isinstance(value, str) and "://" in value]
     return frozenset((rules.place, *(Key("host", host) for text in texts if (host := _host(text)))))

@@ -63,11 +63,12 @@ class Rate(Frozen):
 
 
 class Rates(Frozen):
-    """How fast calls may begin: by tool name, by host, and for whoever the runs act for."""
+    """How fast calls may begin: by tool name, by host, and for whoever the runs act for; questions to models by model."""
 
     tool: dict[str, Rate] = Field(default_factory=dict)
     host: dict[str, Rate] = Field(default_factory=dict)
     principal: Rate | None = None
+    model: dict[str, Rate] = Field(default_factory=dict)
 
 
 class Breaker(Frozen):
@@ -86,7 +87,7 @@ class Breaker(Frozen):
 class Limits(Frozen):
     """How much may be under way at once, how fast, and how large one result may be (bytes of JSON).
 
-    `run` and `tool` hold for one run; `host`, `rates` and the breaker for all runs of an engine together.
+    `run` and `tool` hold for one run; `host`, `model`, `rates` and the breaker for all runs of an engine together.
     """
 
     run: int = Field(default=64, ge=1)
@@ -94,6 +95,8 @@ class Limits(Frozen):
     """Calls at once by tool name; a name that no tool has is refused when the engine is made."""
     host: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     """Calls at once by host, as tools name it."""
+    model: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """Questions at once by the name of the model, wherever it is asked."""
     rates: Rates = Rates()
     breaker: Breaker | None = None
     result_bytes: int = Field(default=16 * 1024 * 1024, ge=1)

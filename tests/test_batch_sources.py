@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from foreplan.executor.batches.csv_rows import records
 from foreplan.executor.batches.examining import Examined, changed, examine
 from foreplan.executor.batches.lines import lines
+from foreplan.executor.batches.reopening import describe, source_again
 from foreplan.executor.batches.rows import CODES, RowFinding, RowsRefused, SourceRow
 from foreplan.executor.batches.sources import FileRows, GivenRows, OneShotRows, open_source
 from foreplan.executor.batches.sqlite_rows import SqliteRows
@@ -157,6 +158,39 @@ def test_columns_without_a_name_and_names_twice_are_told_apart(tmp_path: Path) -
     examined = look(written(tmp_path, "a,a,\n1,2,3\n"))
     assert examined.columns == ("a", "a#2", "#3")
     assert examined.notes == ("the columns 'a#2', '#3' are no input of the plan",)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("beginning", ["", "\ufeff"])
+def test_the_first_line_of_excel_says_the_delimiter(tmp_path: Path, beginning: str, end: str) -> None:
+    """It is no header and no row; lines keep their numbers, and whoever reads the rows again reads the same."""
+    text = beginning + end.join(["SEP=;", "a;b", "1,5;x", "2", ""])
+    examined = look(written(tmp_path, text))
+    assert [(row.line, row.inputs) for row in examined.rows()] == [(3, {"a": "1,5", "b": "x"})]
+    assert told(examined) == [(4, "too_few_cells")]
+    assert "was read with the delimiter ';', as its first line says" in " ".join(examined.notes)
+    again = source_again(describe(examined))
+    assert again is not None
+    assert look(again.rows).digest == examined.digest
+
+
+def test_a_delimiter_that_is_said_stands_above_that_of_the_first_line(tmp_path: Path) -> None:
+    """A column of that name is one where something stands beside it."""
+    path = written(tmp_path, "sep=;\na|b\n1|x\n")
+    assert [row.inputs for row in look(FileRows(path, delimiter="|")).rows()] == [{"a": "1", "b": "x"}]
+    path = written(tmp_path, "sep=;,a\n1,x\n")
+    assert FileRows(path).columns == ("sep=;", "a")
+
+
+@pytest.mark.parametrize(("name", "data"), [("r.csv", "a,b\n"), ("r.json", "[]"), ("r.jsonl", "\n")])
+def test_a_source_without_a_row_says_so(tmp_path: Path, name: str, data: str) -> None:
+    """A finding of its own; with `strict` it is refused, for something went wrong where rows were expected."""
+    path = written(tmp_path, data, name)
+    examined = look(path)
+    assert (examined.total, examined.set_aside, told(examined)) == (0, 0, [(None, "no_rows")])
+    assert str(examined.findings[0]) == f"there are no rows: the file '{path}' has none"
+    with pytest.raises(RowsRefused, match="nothing ran: there are no rows"):
+        look(path, strict=True)
 
 
 def test_other_delimiters_are_said_or_suggested(tmp_path: Path) -> None:

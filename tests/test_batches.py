@@ -23,6 +23,7 @@ from foreplan import (
     Batch,
     BatchRules,
     Breaker,
+    Budget,
     Effect,
     Engine,
     Limits,
@@ -336,10 +337,28 @@ def putting(put: Any) -> Plan:
     return Plan.model_validate({"inputs": INPUTS, "steps": [step]})
 
 
+def test_a_budget_that_nobody_can_keep_uses_up_no_approval() -> None:
+    """It is refused before anything is written; the same approval is good for a batch with another."""
+    world, journal = World(), MemoryJournal()
+    each = {"id": "paid", "each": {"$": "range(inputs.n)"}, "tool": "pay", "args": {"n": {"$": "item"}}}
+    plan = Plan.model_validate({"inputs": INPUTS, "steps": [each]})
+
+    async def main() -> Batch:
+        engine = Engine(world.tools, journal=journal, clock=now, dice=lambda: 0.5)
+        approval = engine.approve(plan, batch=1, by="ada")
+        bounded = BatchRules(budget=Budget(tool_calls=10))
+        with pytest.raises(BadInput, match="nobody knows how much of it a row may use"):
+            await engine.run_batch(plan, rows(1), approval=approval, rules=bounded)
+        assert journal.runs() == []
+        return await engine.run_batch(plan, rows(1), approval=approval)
+
+    assert run_virtual("asyncio", main).total == 1
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> None:
     """Its breaker opens, rows wait for it and no further one begins; now and then one call tries whether it is back."""
-    tries, held = list[float](), list[tuple[str, float]]()
+    tries, held, broken = list[float](), list[Event](), list[Any]()
 
     @tool(effect=Effect.WRITES)
     async def put(n: int) -> int:
@@ -352,10 +371,12 @@ def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> No
 
     def watch(event: Event) -> None:
         if isinstance(event, ToolHeld | ToolFreed):
-            held.append((type(event).__name__, event.at))
+            held.append(event)
+            broken.append(engine.broken_tools())
+
+    engine = Engine([put], policies=Policies(approve="never"), clock=now, dice=lambda: 0.5, watch=watch)
 
     async def main() -> Batch:
-        engine = Engine([put], policies=Policies(approve="never"), clock=now, dice=lambda: 0.5, watch=watch)
         rules = BatchRules(at_once=16, breaker=Breaker(failures=5, seconds=20, hold=True))
         return await engine.run_batch(putting(put), rows(400), rules=rules)
 
@@ -363,8 +384,10 @@ def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> No
     assert (batch.status, batch.counts["done"]) == ("done", 400)
     assert len([at for at in tries if at < 12]) == 16
     assert len([at for at in tries if at >= 12]) == 5
-    assert [what for what, _ in held] == ["ToolHeld", "ToolFreed"]
-    assert [at for _, at in held] == [pytest.approx(10, abs=1.5), pytest.approx(137, abs=2)]
+    assert [type(event) for event in held] == [ToolHeld, ToolFreed]
+    assert [event.at for event in held] == [pytest.approx(10, abs=1.5), pytest.approx(137, abs=2)]
+    assert held[0][3:] == ("put", "network", 5, 20)
+    assert broken == [[("put", "network", 5, pytest.approx(20))], []]
 
 
 def test_rows_that_wait_too_long_for_a_service_fail() -> None:

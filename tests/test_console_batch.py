@@ -16,6 +16,7 @@ from foreplan.console.batches.progress import BatchProgress, BatchView, batch_pi
 from foreplan.console.screen import Screen
 from foreplan.executor import events as e
 from foreplan.executor.events import Event
+from foreplan.executor.hands.limits import Broken
 
 TOOLS = '''
 """Tools for the tests of batches."""
@@ -478,10 +479,10 @@ def test_what_cannot_be_a_batch_is_told(shell: Shell, words: list[str], told: st
     [
         (["edit", "last", "canary", "{}"], "say one of approve, reject"),
         (["decide", "last", "cnary", "approve"], "did you mean 'canary'"),
-        (["replay", "last"], "cannot be run again"),
-        (["replay", "last.1"], "cannot be run again"),
+        (["replay", "last"], "not run again on its record"),
+        (["replay", "last.1"], "not run again on its record"),
         (["fork", "last", "--from", "paid", "--tools", "shop.py"], "is a batch, and no run"),
-        (["show", "last", "--at", "2"], "--at is for runs"),
+        (["show", "last", "--at", "99"], "has the events 1 to"),
         (["resume", "last.1", "--tools", "shop.py"], "is a row of batch"),
         (["resume", "last", "--tools", "shop.py", "--accept-changes"], "--accept-changes is for runs only"),
         (["retry", "last", "--tools", "shop.py"], "is not closed"),
@@ -535,6 +536,9 @@ def test_progress_tells_rows_rate_and_time_left() -> None:
     assert "200 calls" in told
 
 
+HELD = e.ToolHeld(6, 1.0, 0.5, "pay", "network", 5, 30.0)
+
+
 def test_progress_tells_what_went_wrong() -> None:
     """Failures by kind, rows that were set aside or wait, tools that are down, questions."""
     progress = of(
@@ -544,13 +548,16 @@ def test_progress_tells_what_went_wrong() -> None:
         ended(3, 1.0, "failed", "business"),
         ended(4, 1.0, "refused", "bad_args", run=""),
         e.RowParked(5, 1.0, 0.5, 5, "b.5", ("q",)),
-        e.ToolHeld(6, 1.0, 0.5, "pay"),
+        HELD,
     )
     told = text(batch_summary(progress, 1.0))
     assert "3 failed (2 business, 1 network)" in told
     assert "1 set aside" in told
     assert "1 waiting" in told
-    assert "pay is down: rows wait for it" in told.replace("\n", " ")
+    assert "holding: pay failed 5 times in a row (network), rows wait for it" in told.replace("\n", " ")
+    progress.broken = lambda: [Broken("pay", "network", 7, 12.0)]
+    told = text(batch_summary(progress, 1.0)).replace("\n", " ")
+    assert "holding: pay failed 7 times in a row (network), tried again in 12 s" in told
 
 
 def test_a_retry_begins_its_count_anew() -> None:
@@ -575,14 +582,56 @@ def test_a_terminal_without_unicode_gets_a_bar_of_hashes() -> None:
     [
         (e.GroupFormed(1, 0.0, 0.5, "g", 300), "300 rows failed alike: the planner is asked"),
         (e.GroupSettled(2, 0.0, 0.5, "g", None, "", "it gives up"), "no patch: it gives up"),
-        (e.ToolHeld(1, 0.0, 0.5, "pay"), "pay fails again and again: rows wait until it is back"),
         (e.ToolFreed(2, 0.0, 0.5, "pay"), "pay is back"),
     ],
-    ids=["asked", "given up", "down", "back"],
+    ids=["asked", "given up", "back"],
 )
 def test_what_concerns_many_rows_has_a_line_of_its_own(event: Event, told: str) -> None:
     """At once, between the sums that come now and then."""
     assert BatchView(Screen()).announced(event) == told
+
+
+def test_a_batch_that_holds_does_not_look_as_if_it_hung() -> None:
+    """What failed and how often, when it is tried again, how many rows are left, that Ctrl-C is safe, what goes on then."""
+    view = BatchView(Screen())
+    for event in (e.RowsTaken(1, 0.0, 0.5, 20, "d"), ended(1, 1.0), HELD):
+        view.rows.take(event)
+    said = view.announced(HELD)
+    assert said.startswith(
+        "holding: pay failed 5 times in a row (network), so rows wait for it instead of failing; "
+        "one call tries it again every 30 s; 1 of 20 rows have ended, 19 left; "
+    )
+    assert "kept in memory only" in said
+    view.rows.batch, view.rows.how_to_go_on = "b", lambda batch: f"foreplan resume {batch}"
+    assert view.announced(HELD).endswith("Ctrl-C stops safely; go on later with: foreplan resume b")
+    assert "Ctrl-C stops safely" in text(batch_picture(view.rows, 1.0))
+    view.rows.take(e.ToolFreed(7, 31.0, 0.5, "pay"))
+    assert "Ctrl-C" not in text(batch_picture(view.rows, 31.0))
+
+
+def test_a_pipe_hears_of_a_batch_in_which_nothing_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    """No event comes while all rows wait; a line comes all the same, ever more seldom."""
+    clock = [0.0]
+    view = BatchView(Screen(), clock=lambda: clock[0])
+    for event in (e.RowsTaken(1, 0.0, 0.5, 20, "d"), HELD):
+        view.watch(event)
+    capsys.readouterr()
+    said = list[float]()
+    for _ in range(100):
+        clock[0] += 1
+        view.beat()
+        said += [clock[0]] if "holding: pay" in capsys.readouterr().err else []
+    assert said == [2, 5, 10, 17, 28, 44, 67]
+
+
+def test_quiet_says_that_rows_are_held_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who sees nothing at all for half an hour ends the process."""
+    view = BatchView(Screen(quiet=True), clock=lambda: 100.0)
+    for event in (e.RowsTaken(1, 0.0, 0.5, 20, "d"), HELD, ended(1, 1.0), e.ToolFreed(7, 31.0, 0.5, "pay")):
+        view.watch(event)
+        view.beat()
+    [held, free] = capsys.readouterr().err.splitlines()
+    assert (held[:12], free) == ("holding: pay", "pay is back")
 
 
 def test_lines_of_progress_go_to_a_pipe(shell: Shell) -> None:

@@ -118,7 +118,7 @@ def test_the_rules_of_a_tool_are_those_of_its_name_its_host_and_the_principal() 
         (Key("host", "bank.example"), TWICE),
         (Key("principal", "ada"), TWICE),
     )
-    assert (rules.host, rules.cap, rules.empty) == ("bank.example", 3, False)
+    assert (rules.pool, rules.cap, rules.empty) == (Key("host", "bank.example"), 3, False)
     plan = rules_for("pay", "BANK.example", "ada", policies, direct=False)
     assert (plan.windows, plan.cap, plan.breaker) == (((Key("tool", "pay"), second),), 0, None)
     assert rules_for("look", "elsewhere", "ada", Policies()).empty

@@ -548,3 +548,15 @@ async def test_a_child_lives_in_an_sqlite_journal_too(tmp_path: Path) -> None:
         assert end.state == "failed"
         shown = Engine([], journal=journal).show("r")
         assert (shown.steps["x"].outcome, len(journal.runs())) == (Outcome.FAILED, 2)
+
+
+@pytest.mark.anyio
+async def test_a_sub_plan_goes_by_the_approval_of_its_caller_and_the_record_verifies(tmp_path: Path) -> None:
+    """The approval was used up once, by the run that was approved."""
+    with SqliteJournal(tmp_path / "runs.db") as journal:
+        engine = Engine([post()], journal=journal)
+        plan = plan_of(call("post", args={"to": "ada"}))
+        approval = engine.approve(plan, by="grace")
+        assert (await engine.run(plan, approval=approval)).ok
+        said = journal.verify()
+    assert (said.ok, said.runs, said.problems) == (True, 2, ())

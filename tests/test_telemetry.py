@@ -196,6 +196,7 @@ async def test_questions_to_models_are_spans_with_their_tokens() -> None:
     [dialogue] = out.named("invoke_agent")
     assert sorted(name.split()[0] for name in out.below(dialogue)) == ["chat", "chat", "execute_tool"]
     assert sum(out.metric("gen_ai.client.token.usage").values()) == 4
+    assert out.metric("foreplan.model.queue") == {("ScriptedModel",): 3}
     assert out.metric("foreplan.model.calls")[("react",)] == 2
     assert out.metric("foreplan.tokens")[("input", "react")] == 7
 

@@ -33,7 +33,7 @@ from .. import options as o
 from ..asking import login_name
 from ..driving import desk
 from ..files import STDIN, refuse_absent
-from ..given import read_answers, read_columns, read_constants, read_given_plan
+from ..given import read_answers, read_budget, read_columns, read_constants, read_given_plan
 from ..journals import Opened, run_in, stored
 from ..lines import plain
 from ..planning import agree, checked
@@ -94,6 +94,8 @@ class Bounds:
     stop_after: o.StopAfter = None
     stop_rate: o.StopRate = None
     canary: o.Canary = 0
+    groups: o.Groups = 20
+    budget: o.BatchBudget = field(default_factory=list)
     undo: o.Undo = False
 
     def rules(self) -> BatchRules:
@@ -103,6 +105,8 @@ class Bounds:
             stop_after=self.stop_after,
             stop_rate=self.stop_rate,
             canary=self.canary,
+            groups=self.groups,
+            budget=read_budget(self.budget),
             undo=self.undo,
         )
 
@@ -157,11 +161,12 @@ def batch(
         )
     setting = Setting(tools, rules, minds, kept, authorize, tuple(approver_keys))
     consent = Consent(approval_file, yes, yes, by, scope, key=key).held()
-    approval = consent.given(kept.journal)
+    approval, terms = consent.given(kept.journal), bounds.rules()
     plan, source = read_given_plan(path)
     loaded = setting.loaded()
     engine = Engine(**loaded)
     checked(engine, plan, source, batch=True)
+    engine.reserve(plan, terms)
     found = _looked_at(screen, engine, plan, rows, reading)
     if strict:
         found.refuse_set_aside()
@@ -169,16 +174,18 @@ def batch(
         return _rehearse(screen, engine, plan, found, sample, reads=reads)
     if approval is None:
         files.refuse_taken()
-        approval = _approval_here(screen, engine, plan, found, bounds.rules(), consent, kept, full=full)
+        approval = _approval_here(
+            screen, engine, plan, found, terms, consent, kept, mends=loaded["planner"] is not None, full=full
+        )
     with Opened(kept.journal, key=kept.journal_key) as journal, BatchView(screen) as view:
         memory = journal if journal is not None else MemoryJournal()
-        engine = _engine(screen, loaded, memory, view, by)
+        engine = _engine(screen, setting, loaded, memory, view, by)
         begin = partial(
             engine.run_batch,
             plan,
             found,
             approval=approval,
-            rules=bounds.rules(),
+            rules=terms,
             results=files.results,
             failures=files.failures,
             overwrite=files.overwrite,
@@ -187,12 +194,20 @@ def batch(
 
 
 def _engine(
-    screen: Screen, loaded: dict[str, Any], journal: Journal, view: BatchView, by: str | None
+    screen: Screen,
+    setting: Setting,
+    loaded: dict[str, Any],
+    journal: Journal,
+    view: BatchView,
+    by: str | None,
 ) -> Engine:
     """An engine whose batch is shown, and whose questions are asked here."""
     asks = desk(screen, view, by, loaded["registry"])
     engine = Engine(**loaded, journal=journal, watch=view.watch, decide=asks)
     view.rows.under_way = lambda: engine.rows_under_way(view.rows.batch)
+    view.rows.broken = engine.broken_tools
+    if setting.kept.journal is not None:
+        view.rows.how_to_go_on = partial(setting.command, "resume")
     return engine
 
 
@@ -202,6 +217,8 @@ def _looked_at(screen: Screen, engine: Engine, plan: Plan, path: str, reading: R
         found = wait_for(lambda: reading.examined(engine, plan, path))
     except KeyboardInterrupt:
         raise Interrupted("interrupted before the batch began; nothing was done") from None
+    if not found.total:
+        screen.say(str(found.findings[0]), important=True)
     return found
 
 
@@ -241,12 +258,13 @@ def _approval_here(
     consent: Consent,
     kept: Kept,
     *,
+    mends: bool,
     full: bool,
 ) -> Approval | None:
     """The yes of whoever sits here, where the plan needs one; what would run is shown before."""
     review = engine.review(plan, batch=True)
     if not (review.needs_approval or consent.yes):
-        for finding in found.findings[:5]:
+        for finding in found.findings[:5] if found.set_aside else ():
             screen.say(f"set aside: {finding}")
         return None
     if not (consent.yes or screen.interactive):
@@ -256,7 +274,7 @@ def _approval_here(
             "(foreplan review, and --sample 20 here), or give --approval FILE, "
             "which `foreplan approve --rows N` writes, with --journal FILE"
         )
-    screen.note(contents(review, full=full), telling.what_to_run(found, rules, review))
+    screen.note(contents(review, full=full), telling.what_to_run(found, rules, review, mends=mends))
     for caution in cautions(kept, plan, found):
         screen.say(caution, important=True)
     agree(screen, review, yes=consent.yes, what=f"for {count(found.runnable, 'row')}")
@@ -319,8 +337,13 @@ def go_on(screen: Screen, setting: Setting, journal: Journal, batch_id: str, goi
             view.rows.take(event)
             view.progress.take(event)
         loaded = setting.loaded()
-        engine = _engine(screen, loaded, journal, view, going.by)
+        engine = _engine(screen, setting, loaded, journal, view, going.by)
         opened = events[0]
+        if setting.minds.planner is not None and not getattr(opened, "planner", True):
+            screen.say(
+                "the batch was begun without a planner, so none is asked: rows that fail alike fail; "
+                "to have them mended, run what is left as a batch with --planner"
+            )
         outputs = getattr(opened, "outputs", None) or {}
         again = _rows_again(screen, engine, batch_id, going.moved, outputs.get("failures"))
         options = again._asdict() if again is not None else {}
@@ -408,7 +431,10 @@ def _advice(setting: Setting, ended: Batch, failures: str | None) -> Iterator[st
     if ended.status in ("waiting", "running"):
         yield from _waits(setting, ended)
         return
-    again = ended.counts["failed"] or ended.counts["stopped"] or ended.counts["not_begun"]
+    spent = ended.reason == "budget"
+    again = not spent and (ended.counts["failed"] or ended.counts["stopped"] or ended.counts["not_begun"])
+    if spent:
+        yield "What it may use is used up, also for a retry: the rows that are left need a batch with a budget of its own."
     if again:
         yield "Try those that are not done again, once what failed is mended:"
         yield f"  {setting.command('retry', ended.id)}"

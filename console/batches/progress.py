@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,10 +14,12 @@ from rich.text import Text
 
 from ...executor import events as e
 from ...executor.events import Event
+from ...executor.hands.limits import Broken
 from ...policies.batches import BatchRules
 from ...policies.text import count
 from ..lines import Cell, joined, line, seconds
 from ..live import View, bar
+from ..telling import failed_in_a_row
 
 __all__ = ["BatchProgress", "BatchView", "batch_picture", "batch_summary"]
 
@@ -39,7 +41,7 @@ class BatchProgress:
         """Rows that were set aside before they ran."""
         self.failures: Counter[str] = Counter()
         self.parked: set[int] = set()
-        self.held: set[str] = set()
+        self.held: dict[str, e.ToolHeld] = {}
         """Tools that are broken at the moment."""
         self.asked: dict[str, e.DecisionAsked] = {}
         self.calls = 0
@@ -48,6 +50,10 @@ class BatchProgress:
         self.finished = False
         self.under_way: Callable[[], int] = lambda: 0
         """How many rows are under way now; the engine knows."""
+        self.broken: Callable[[], Sequence[Broken]] = list
+        """When broken tools are tried again; the engine knows."""
+        self.how_to_go_on: Callable[[str], str] = lambda batch: ""
+        """The command by which a batch of this id goes on after Ctrl-C; "" if it could not."""
         self._marks: deque[tuple[float, int]] = deque(maxlen=_WINDOW + 1)
 
     @property
@@ -120,10 +126,10 @@ class BatchProgress:
         self.asked.pop(event.id, None)
 
     def _held(self, event: e.ToolHeld) -> None:
-        self.held.add(event.tool)
+        self.held[event.tool] = event
 
     def _freed(self, event: e.ToolFreed) -> None:
-        self.held.discard(event.tool)
+        self.held.pop(event.tool, None)
 
     def _over(self, event: e.RunClosed | e.RunPaused) -> None:
         self.finished = True
@@ -186,11 +192,28 @@ def _troubles(progress: BatchProgress) -> list[Cell]:
         parts.append(Text(f"{progress.aside:,} set aside", "yellow"))
     if progress.parked:
         parts.append(Text(f"{len(progress.parked):,} waiting", "yellow"))
-    if progress.held:
-        parts.append(line(f"{', '.join(sorted(progress.held))} is down: rows wait for it", "bold yellow"))
+    parts += [line(said, "bold yellow") for said in _holding(progress)]
     if progress.asked:
         parts.append(Text(count(len(progress.asked), "question"), "bold yellow"))
     return parts
+
+
+def _holding(progress: BatchProgress) -> Iterator[str]:
+    """Of each tool that is held, what happened, and when it is tried again."""
+    due = {broken.tool: broken for broken in progress.broken()}
+    for tool, event in sorted(progress.held.items()):
+        broken = due.get(tool)
+        failures = event if broken is None else event._replace(failures=broken.failures, kind=broken.kind)
+        again = f"tried again in {seconds(broken.seconds)}" if broken is not None else "rows wait for it"
+        yield f"holding: {tool} {failed_in_a_row(failures)}, {again}"
+
+
+def how_it_stops(progress: BatchProgress) -> str:
+    """That a batch which holds is no batch which hangs, and what to do who will not wait."""
+    command = progress.how_to_go_on(progress.batch)
+    if not command:
+        return "Ctrl-C ends it for good, because it is kept in memory only (--journal FILE keeps batches)"
+    return f"Ctrl-C stops safely; go on later with: {command}"
 
 
 def _spent(progress: BatchProgress) -> list[Cell]:
@@ -204,9 +227,20 @@ def _spent(progress: BatchProgress) -> list[Cell]:
 
 
 def batch_picture(progress: BatchProgress, elapsed: float, *, ascii_only: bool = False) -> RenderableType:
-    """A bar, and the line under it."""
-    drawn = bar(progress.settled, progress.rows, ascii_only)
-    return Group(Text.assemble("  ", drawn), batch_summary(progress, elapsed))
+    """A bar, and the line under it; while rows are held, how to stop."""
+    drawn = Text.assemble("  ", bar(progress.settled, progress.rows, ascii_only))
+    stops = [line(how_it_stops(progress), "dim")] if progress.held else []
+    return Group(drawn, batch_summary(progress, elapsed), *stops)
+
+
+def _held_back(rows: BatchProgress, event: e.ToolHeld) -> str:
+    """Plainly, because somebody who sees nothing happen takes it for a hang."""
+    every = f"; one call tries it again every {seconds(event.seconds)}" if event.seconds else ""
+    left = max(0, (rows.rows or 0) - rows.settled)
+    return (
+        f"holding: {event.tool} {failed_in_a_row(event)}, so rows wait for it instead of failing{every}; "
+        f"{rows.settled:,} of {count(rows.rows or 0, 'row')} have ended, {left:,} left; {how_it_stops(rows)}"
+    )
 
 
 class BatchView(View):
@@ -217,9 +251,11 @@ class BatchView(View):
         self.rows = BatchProgress()
 
     def watch(self, event: Event) -> None:
-        """Take an event of the batch."""
+        """Take an event of the batch. That rows are held, and are not any more, is said although all else is quiet."""
         self.rows.take(event)
         super().watch(event)
+        if self._silent and isinstance(event, e.ToolHeld | e.ToolFreed):
+            self._say(line(self.announced(event)))
 
     def drawn(self, elapsed: float, *, ascii_only: bool) -> RenderableType:
         """What a terminal shows."""
@@ -239,7 +275,7 @@ class BatchView(View):
             case e.RunResumed() | e.RowsReopened():
                 return f"batch {rows.batch} goes on: {rows.settled:,} of {rows.rows or 0:,} rows have ended"
             case e.ToolHeld():
-                return f"{event.tool} fails again and again: rows wait until it is back"
+                return _held_back(rows, event)
             case e.GroupFormed():
                 return f"{count(event.rows, 'row')} failed alike: the planner is asked"
             case e.GroupSettled():

@@ -56,13 +56,15 @@ def _section(title: str, part: RenderableType | None, style: str = "bold") -> li
 # ---------------------------------------------------------------------------------------------- before it runs
 
 
-def what_to_run(found: Examined, rules: BatchRules, review: Review) -> RenderableType:
-    """The rows of a batch beside the review of its plan: how many, where inputs come from, what bounds all of them."""
+def what_to_run(found: Examined, rules: BatchRules, review: Review, *, mends: bool = False) -> RenderableType:
+    """The rows of a batch beside the review of its plan: how many, where inputs come from, what bounds all of them.
+
+    `mends`: there is a planner, which is asked about rows that fail alike.
+    """
+    terms = [[Text(name, "dim"), said] for name, said in _terms(found, rules, review, mends)]
     return stacked(
         *_section("Rows", of_rows(found)),
-        *_section(
-            "The batch", columns([[Text(name, "dim"), said] for name, said in _terms(found, rules, review)])
-        ),
+        *_section("The batch", columns(terms)),
         *_section("Rows that cannot run", _faults(found), "yellow"),
     )
 
@@ -94,16 +96,23 @@ def _inputs(found: Examined) -> Iterator[tuple[str, tuple[str, str]]]:
             yield name, ("no column: left out", "dim")
 
 
-def _terms(found: Examined, rules: BatchRules, review: Review) -> Iterator[tuple[str, Text]]:
+def _terms(found: Examined, rules: BatchRules, review: Review, mends: bool) -> Iterator[tuple[str, Text]]:
     most = review.calls.most
     if most is not None:
         yield "calls", Text(f"at most {most * found.runnable:,}: {most:,} for each row, without retries")
     else:
         yield "calls", Text(f"{plain(review.calls.text, 200)} for each row")
+    bounds = rules.budget.model_dump(exclude_none=True, exclude_defaults=True)
+    if bounds:
+        said = (f"{most:,g} {name.replace('_', ' ')}" for name, most in bounds.items())
+        yield "budget", Text(f"{', '.join(said)} for all rows together")
     yield "at once", Text(count(rules.at_once, "row"))
     if rules.canary:
         yield "canary", Text(f"{count(rules.canary, 'row')} first, then a person is asked")
     yield "failures", Text(_policy(rules))
+    if mends and rules.groups:
+        groups = count(rules.groups, "group")
+        yield "fail alike", Text(f"the planner is asked once for each group of rows, for {groups} at most")
     if rules.undo:
         yield "undo", Text("a row that fails takes back what its steps say how to undo")
 
@@ -120,10 +129,10 @@ def _policy(rules: BatchRules) -> str:
 
 
 def _faults(found: Examined) -> RenderableType | None:
-    if not found.set_aside:
+    if not found.findings:
         return None
     shown = [line(str(finding), limit=VALUE) for finding in found.findings[:_FINDINGS]]
-    more = found.found.total() - len(shown)
+    more = max(0, found.found.total() - len(shown))
     kinds = ", ".join(f"{n:,} {code}" for code, n in found.found.most_common(6))
     return stacked(*shown, Text(f"and {more:,} more findings ({kinds})", "dim") if more > 0 else None)
 
@@ -169,7 +178,7 @@ def account(batch: Batch, *, took: float | None = None) -> RenderableType:
     first = [] if batch.status == "done" else list(_first(batch))
     return stacked(
         joined(facts),
-        block(batch.message, limit=2000) if batch.status != "done" else None,
+        block(batch.message, limit=2000) if batch.status != "done" or not batch.total else None,
         *_section("Rows", columns(_counts(batch)) if batch.total else None),
         *_section("Failures", columns(_kinds(batch)) if batch.failures else None),
         *_section("The first of them", stacked(*first) if first else None),

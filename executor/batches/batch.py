@@ -42,6 +42,8 @@ class Batch:
     waiting_for: tuple[DecisionAsked, ...]
     used: Used
     journal: Journal = field(repr=False, compare=False)
+    at: int | None = None
+    """The event after which it stood like this; None: as it stands."""
 
     @property
     def ok(self) -> bool:
@@ -57,6 +59,8 @@ class Batch:
         wanted = {status} if isinstance(status, str) else set(status)
         for unknown in wanted.difference(_STATUSES):
             raise BadInput(f"a row ends as no {unknown!r}{did_you_mean(unknown, _STATUSES) or there}")
+        if self.at is not None:
+            return _results_at(self.journal, self.id, frozenset(wanted), self.at)
         return results_of(self.journal, self.id, frozenset(wanted))
 
     def to_json(self) -> dict[str, Any]:
@@ -77,7 +81,7 @@ class Batch:
         }
 
 
-def batch_of(state: BatchState, journal: Journal, *, problem: str = "") -> Batch:
+def batch_of(state: BatchState, journal: Journal, *, problem: str = "", at: int | None = None) -> Batch:
     """The batch that a state describes."""
     status, reason, message = standing(state)
     if problem:
@@ -95,6 +99,7 @@ def batch_of(state: BatchState, journal: Journal, *, problem: str = "") -> Batch
         waiting_for=tuple(asked for id_, asked in state.decisions.items() if id_ not in state.answered),
         used=state.used(),
         journal=journal,
+        at=at,
     )
 
 
@@ -109,13 +114,17 @@ def batch_of_row(journal: Journal, run: str) -> str:
     return opening.opened.batch if opening is not None else run
 
 
-def read_batch(journal: Journal, batch: str) -> Batch:
-    """A batch as its journal tells it. Raises `UnknownRun`."""
-    state = replay_batch(journal.events(batch))
+def read_batch(journal: Journal, batch: str, *, at: int | None = None) -> Batch:
+    """A batch as its journal tells it, or as it stood after its event `at`. Raises `UnknownRun`, `BadInput`."""
+    events = list(journal.events(batch))
+    if at is not None and not (isinstance(at, int) and 1 <= at <= len(events)):
+        raise BadInput(f"batch {batch!r} has the events 1 to {len(events)}, and none {at!r}")
+    state = replay_batch(events[:at])
     if state.opened is None:
         raise UnknownRun(f"the journal of batch {batch!r} does not begin with its opening")
-    state.waiting = state.waiting or not journal.driven(batch)
-    return batch_of(state, journal)
+    if at is None:  # after a kill the journal does not say that it waits
+        state.waiting = state.waiting or not journal.driven(batch)
+    return batch_of(state, journal, at=at)
 
 
 def results_of(journal: Journal, batch: str, wanted: frozenset[str]) -> Iterator[RowResult]:
@@ -145,6 +154,23 @@ def results_of(journal: Journal, batch: str, wanted: frozenset[str]) -> Iterator
         yield RowResult(line.run, ordinal, place, status, copy_plain(last.output), *said)
     for event in aside:
         yield from _aside(batch, event, wanted)
+
+
+def _results_at(journal: Journal, batch: str, wanted: frozenset[str], at: int) -> Iterator[RowResult]:
+    """The rows that had ended after an event of the batch, as they had then; some were tried again since."""
+    ends = {
+        event.ordinal: event
+        for event in journal.some(batch, (RowSettled,))
+        if isinstance(event, RowSettled) and event.seq <= at and event.ordinal
+    }
+    for _, end in sorted(ends.items()):
+        if not end.run:
+            yield from _aside(batch, end, wanted)
+        elif not wanted or end.status in wanted:
+            last = next(iter(journal.events(end.run, after=end.events - 1)), None)
+            output, message = (last.output, last.message) if isinstance(last, RunClosed) else (None, "")
+            said = (end.kind, end.code, "" if end.status == "done" else message)
+            yield RowResult(end.run, end.ordinal, end.line, end.status, copy_plain(output), *said)
 
 
 def _aside(batch: str, event: RowSettled, wanted: frozenset[str]) -> Iterator[RowResult]:

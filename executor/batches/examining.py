@@ -23,8 +23,8 @@ from ...policies.errors import BadInput
 from ...policies.text import count
 from ...registry.values import Json
 from .fitting import Fitting
-from .rows import AsideRow, Row, RowFinding, SourceRow, refused
-from .sources import AsyncRows, Rows, open_source
+from .rows import AsideRow, Row, RowFinding, RowsRefused, SourceRow, refused
+from .sources import AsyncRows, Rows, no_rows, open_source
 
 __all__ = ["MARK", "Examined", "changed", "examine"]
 
@@ -85,7 +85,9 @@ class Examined:
             self.findings += faults[: SHOWN - len(self.findings)]
 
     def refuse_set_aside(self) -> None:
-        """Raises `RowsRefused` where a row cannot run."""
+        """Raises `RowsRefused` where a row cannot run, or there is none."""
+        if not self.total:
+            raise RowsRefused(f"nothing ran: {self.findings[0]}", findings=self.findings, found=1)
         if self.set_aside:
             raise refused(self.source.name, self.set_aside, self.findings, self.found.total())
 
@@ -145,6 +147,8 @@ async def examine(
             examined.add(row)
             if row.ordinal % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
+    if not examined.total:
+        examined.findings.append(no_rows(source.name))
     examined.notes = (*source.notes, *examined.fitting.finish())
     if strict:
         examined.refuse_set_aside()

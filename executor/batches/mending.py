@@ -25,7 +25,9 @@ from .. import events as e
 from ..events import Event
 from ..hands.hands import failure_of
 from ..hands.hooks import Verdict, said_by
+from ..hands.limits import Limiter
 from ..hands.proposals import answer_of_planner, let_through
+from ..hands.turns import Turns, in_turn
 from ..mind.batch import unsettled_groups
 from ..mind.budget import bound_text, planner_short_of, question_short_of
 from ..mind.groups import Mending, told_failed
@@ -60,6 +62,8 @@ async def mend_groups(batch: BatchRuntime, host: Host) -> None:
 
 
 def _too_many(most: int) -> str:
+    if not most:
+        return "by the rules of the batch the planner is asked about no rows that fail alike"
     return f"rows failed in more ways than the planner is asked about ({count(most, 'group')})"
 
 
@@ -118,7 +122,8 @@ class _Mender:
             self._lose(f"the budget of {short} is used up")
             return
         first, host = self._first, self._host
-        answer = await answer_of_planner(host.planner, self._request(), first.policies, host.dice)
+        with in_turn(Turns(first.policies, host.limiter or Limiter(host.clock, host.dice))):
+            answer = await answer_of_planner(host.planner, self._request(), first.policies, host.dice)
         self._batch.write(e.ModelAnswered(*self._batch.stamp(), "replan", **answer))
 
     def _short_of(self) -> str:

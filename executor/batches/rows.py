@@ -16,7 +16,8 @@ class RowFinding(NamedTuple):
     """One reason why a row cannot run: where it stands, which column and which place of the inputs, and a sentence.
 
     `line` is the first line of the row in its file, from 1; None where a source has no lines. `column` is the name in
-    the source and `pointer` the JSON Pointer into the inputs, both empty where the row as a whole is meant.
+    the source and `pointer` the JSON Pointer into the inputs, both empty where the row as a whole is meant. That there is
+    no row at all is a finding with the ordinal 0.
     """
 
     ordinal: int
@@ -27,8 +28,11 @@ class RowFinding(NamedTuple):
     sentence: str
 
     def __str__(self) -> str:
+        said = safe_text(self.sentence, 400)
+        if not self.ordinal:
+            return said
         place = f"line {self.line:,}" if self.line is not None else f"row {self.ordinal:,}"
-        return f"{place}: {safe_text(self.sentence, 400)}"
+        return f"{place}: {said}"
 
 
 class SourceRow(NamedTuple):
@@ -97,6 +101,7 @@ def refused(name: str, rows: int, findings: Sequence[RowFinding], found: int) ->
 
 
 CODES = {
+    "no_rows": "The source has no row, only a header, or an empty list.",
     "bad_encoding": "Bytes of the line are no text in the encoding of the file.",
     "nul": "The row holds a NUL character.",
     "bad_quotes": "A quote is not closed, or something stands between it and the next delimiter.",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from .. import events as e
 from ..blocking import DRIVING
 from ..events import ASIDE, PEOPLE, Event
 from ..hands.threads import Threads
-from ..journal.journal import BatchLog, Journal, Opening
+from ..journal.journal import BatchLog, Journal, Log, Opening
 from ..mind.batch import (
     BatchState,
     advance_batch,
@@ -130,16 +130,23 @@ class BatchRuntime:
             event = safe.clean(event)
         self._log.append(event)
         advance_batch(self.state, event)
-        if self._host.watch is not None:
+        if self._host.watch is not None or self._host.telemetry is not None:
             self._show(event)
 
     def _show(self, event: Event) -> None:
-        assert self._host.watch is not None
+        watch, telemetry = self._host.watch, self._host.telemetry
         try:
-            self._host.watch(event)
+            if watch is not None:
+                watch(event)
         except Exception:
             self._host = self._host._replace(watch=None)
             _LOG.exception("`watch` raised, so batch %r goes on without it", self.state.run)
+        try:
+            if telemetry is not None:
+                telemetry.see_batch(event, self.state)
+        except Exception:
+            self._host = self._host._replace(telemetry=None)
+            _LOG.exception("`telemetry` raised, so batch %r goes on without it", self.state.run)
 
     # ------------------------------------------------------------------------------------------ rows are taken in
 
@@ -247,13 +254,22 @@ class BatchRuntime:
         """While a tool is broken no row begins; the journal knows when that was. Rows under way wait for it, and those begin
         others when they end."""
         breaker = self._common.policies.limits.breaker
-        ours = tool in self._common.program_tools and breaker is not None and breaker.hold
-        if not ours or self._letting_go or (tool in self.state.held) == broken:
+        if breaker is None or not breaker.hold or tool not in self._common.program_tools:
+            return
+        if self._letting_go or (tool in self.state.held) == broken:
             return
         try:
-            self.write((e.ToolHeld if broken else e.ToolFreed)(*self.stamp(), tool))
+            if broken:
+                self.write(e.ToolHeld(*self.stamp(), tool, *self._how_broken(tool), breaker.seconds))
+            else:
+                self.write(e.ToolFreed(*self.stamp(), tool))
         except JournalError as error:
             self._fail(error)
+
+    def _how_broken(self, tool: str) -> tuple[str, int]:
+        """Of which kind its failures are, and how many there were in a row."""
+        found = self._host.limiter.broken(tool) if self._host.limiter is not None else ()
+        return next(((broken.kind, broken.failures) for broken in found), ("", 0))
 
     def cancel(self) -> None:
         """Stop for good: rows under way are cancelled, then the batch closes as stopped(cancelled)."""
@@ -423,11 +439,13 @@ class BatchRuntime:
         try:
             log = self._log.row(run, ordinal, opening)
             state, begun = self._restored(opening, common or self._common)
-            runtime = Runtime(state, log, self._rows_host)
-            if state.closed is not None and self.state.is_reopened(ordinal):
-                begun = runtime.write(e.RowReopened(*runtime.stamp(), self._common.principal))
-            if state.closed is None:
-                await self._drive(runtime, begun or self._going_on(runtime, ordinal))
+            runtime = Runtime(state, self._timed(log), self._rows_host)
+            reopened = self.state.is_reopened(ordinal)
+            with self._told_of(state) if state.closed is None or reopened else nullcontext():
+                if state.closed is not None and reopened:
+                    begun = runtime.write(e.RowReopened(*runtime.stamp(), self._common.principal))
+                if state.closed is None:
+                    await self._drive(runtime, begun or self._going_on(runtime, ordinal))
             log.close()
             if runtime.problem is not None:
                 raise runtime.problem
@@ -471,16 +489,24 @@ class BatchRuntime:
             limiter.recall(state.run, events, rules)
         return state, ()
 
+    def _timed(self, log: Log) -> Log:
+        telemetry = self._host.telemetry
+        return log if telemetry is None else telemetry.timed(log)
+
+    def _told_of(self, state: State) -> AbstractContextManager[None]:
+        """While a row goes on telemetry tells of it."""
+        telemetry, safe = self._host.telemetry, self._host.safe
+        if telemetry is None or safe is None:
+            return nullcontext()
+        telemetry.begin(state, state.run, safe.scrubber, batch=self.state)
+        return telemetry.driving(state)
+
     async def _drive(self, runtime: Runtime, commands: tuple[Any, ...]) -> None:
-        run, telemetry = runtime.state.run, self._host.telemetry
+        run = runtime.state.run
         self._live[run] = runtime
         token = DRIVING.set(run)
         try:
-            if telemetry is not None:
-                assert self._host.safe is not None
-                telemetry.begin(runtime.state, run, self._host.safe.scrubber)
-            with telemetry.driving(runtime.state) if telemetry is not None else nullcontext():
-                await runtime.drive(commands)
+            await runtime.drive(commands)
         finally:
             DRIVING.reset(token)
             del self._live[run]

@@ -13,11 +13,13 @@ Whether both readings gave the same is for who reads to hold (`examining.py`).
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, TypeAlias, cast
 
@@ -33,7 +35,7 @@ from .lines import encoding_of, lines, readable, text_of
 from .rows import RowFinding, SourceRow
 from .spool import Spool, temporary_file
 
-__all__ = ["AsyncRows", "FileRows", "GivenRows", "OneShotRows", "Rows", "Source", "open_source"]
+__all__ = ["AsyncRows", "FileRows", "GivenRows", "OneShotRows", "Rows", "Source", "no_rows", "open_source"]
 
 Format: TypeAlias = Literal["csv", "tsv", "jsonl", "json"]
 Reads: TypeAlias = Literal["text", "query", "json"]
@@ -47,6 +49,8 @@ _SUFFIXES: dict[str, Format] = {
     ".ndjson": "jsonl",
     ".json": "json",
 }
+_SEP = re.compile(r"sep=([^\"\r\n\0])(\r\n|\r|\n)?", re.IGNORECASE)
+"""The line by which Excel tells, and is told, the delimiter of the lines below."""
 _DATABASES = (".db", ".sqlite", ".sqlite3", ".db3")
 _SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 
@@ -102,7 +106,7 @@ class FileRows:
     """The rows of a file: CSV, TSV, JSON Lines, or one JSON list; by its suffix, or as `format` says.
 
     `encoding` and `delimiter` are what they are in the file: UTF-8 unless it begins with a mark (BOM) that says otherwise,
-    and a comma (a tab in TSV). The first line of CSV names the columns.
+    and a comma (a tab in TSV) unless the first line is `sep=;`, as Excel has it. The first line of CSV names the columns.
     """
 
     def __init__(
@@ -118,6 +122,9 @@ class FileRows:
         self.format = format or self._by_suffix()
         self.encoding = encoding
         self.delimiter = self._delimiter(delimiter)
+        """The one that is said, or what the first line says of it once that is read."""
+        self._given = delimiter is not None
+        self._told = False
         self._copy: BinaryIO | None = None
         self._blank = 0
         self._own = False
@@ -140,6 +147,8 @@ class FileRows:
             encoding = encoding_of(_beginning(file), self.encoding)
         if self.encoding is None and encoding in ("utf-16", "utf-32"):
             yield f"{self.name} was read as {encoding.upper()}, as the mark at its beginning says"
+        if self._told:
+            yield f"{self.name} was read with the delimiter {self.delimiter!r}, as its first line says"
         if self._blank:
             yield f"{count(self._blank, 'blank line')} passed over in {self.name}"
         if self._own:
@@ -151,14 +160,14 @@ class FileRows:
             return None
         with self._open() as file:
             encoding = encoding_of(_beginning(file), self.encoding)
-            header = self._header(records(lines(file, encoding), self.delimiter, encoding))
+            header = self._header(self._records(file, encoding))
         return header[len(OWN) :] if is_own(header) else header
 
     def rows(self) -> Iterator[SourceRow]:
         with self._open() as file:
             encoding = encoding_of(_beginning(file), self.encoding)
             if self.reads == "text":
-                yield from self._csv(records(lines(file, encoding), self.delimiter, encoding))
+                yield from self._csv(self._records(file, encoding))
             elif self.format == "jsonl":
                 yield from self._objects(json_lines(lines(file, encoding), encoding))
             else:
@@ -166,6 +175,17 @@ class FileRows:
                     yield from self._objects(elements(text.read, self.name, encoding))
 
     # ------------------------------------------------------------------------------------------------------------ CSV
+
+    def _records(self, file: BinaryIO, encoding: str) -> Iterator[Record]:
+        """The records of the file; a line that only says the delimiter counts as a blank one."""
+        texts = lines(file, encoding)
+        first = next(texts, "")
+        said = _SEP.fullmatch(first)
+        if said is not None:
+            first = said[2] or ""
+            if not self._given:
+                self.delimiter, self._told = said[1], True
+        return records(chain([first], texts) if first else texts, self.delimiter, encoding)
 
     def _header(self, found: Iterator[Record]) -> tuple[str, ...]:
         record = next((r for r in found if r.cells or r.code), None)
@@ -264,6 +284,11 @@ class FileRows:
             shutil.copyfileobj(file, self._copy)
         self._copy.seek(0)
         yield self._copy
+
+
+def no_rows(name: str) -> RowFinding:
+    """What there is to say of a source without a row."""
+    return RowFinding(0, None, "", "", "no_rows", f"there are no rows: {name} has none")
 
 
 def _expect_format(format: str) -> None:

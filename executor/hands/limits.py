@@ -1,4 +1,4 @@
-"""Rates, calls at once by host, rests and breakers, for all runs of an engine together: who may begin, and when.
+"""Rates, calls at once, rests and breakers, for all runs of an engine together: who may begin, and when.
 
     enter -> queued -> granted -> begin -> leave            one `Grant` for each attempt
                    \\-> refused (nobody waits longer than his patience)
@@ -24,7 +24,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
@@ -33,13 +33,22 @@ from ...policies.pace import Circuit, Key, Rest, Rules, Window, places_of, rest_
 from ..events import CallAdmitted, CallSettled, CallStarted, Event, Outcome
 from ..wake import Portal
 
-__all__ = ["Grant", "Limiter"]
+__all__ = ["Broken", "Grant", "Limiter"]
 
 _SHORTEST = 0.001
 """Seconds: a timer that fires a little early must not be set again for nothing."""
 _MOST_SEEN = 10_000
 
 _Queue: TypeAlias = "tuple[Rules, frozenset[Key]]"
+
+
+class Broken(NamedTuple):
+    """A tool that is left alone: so many failures in a row, of which kind, and in how many seconds a call tries it again."""
+
+    tool: str
+    kind: str
+    failures: int
+    seconds: float
 
 
 class _Is(Enum):
@@ -99,7 +108,7 @@ class Limiter:
         self._lock = threading.Lock()
         self._queues: dict[_Queue, deque[Grant]] = {}
         self._windows: dict[Key, Window] = {}
-        self._busy: dict[str, int] = {}
+        self._busy: dict[Key, int] = {}
         self._circuits: dict[tuple[str, Kind], Circuit] = {}
         self._trying: set[str] = set()
         """Broken tools that a call is trying."""
@@ -210,6 +219,16 @@ class Limiter:
             return broken and self._holds(rules, circuits, now)
 
     # ------------------------------------------------------------------------------------------ after a resume
+
+    def broken(self, tool: str | None = None) -> list[Broken]:
+        """The tools that are broken now, or this one if it is; may be asked in any thread."""
+        with self._lock:
+            now = self._now()
+        return [
+            Broken(name, kind.value, circuit.failures, max(0.0, circuit.until - now))
+            for (name, kind), circuit in list(self._circuits.items())
+            if circuit.open and tool in (None, name)
+        ]
 
     def breakers(self) -> list[tuple[str, str, bool]]:
         """Tool and kind of each breaker that has seen a failure, and whether it is open; may be asked in any thread."""
@@ -334,8 +353,8 @@ class Limiter:
         grant.status = _Is.GRANTED
         for key, _ in rules.windows:
             self._window(key).pending += 1
-        if rules.cap:
-            self._busy[rules.host] = self._busy.get(rules.host, 0) + 1
+        if rules.pool is not None:
+            self._busy[rules.pool] = self._busy.get(rules.pool, 0) + 1
         if self._open(rules):
             grant.probe = True
             self._trying.add(rules.tool)
@@ -343,8 +362,8 @@ class Limiter:
             self.rests[place].passed(grant.arrived, now, self._throw() * rules.gap)
 
     def _free(self, grant: Grant) -> None:
-        if grant.rules.cap:
-            self._busy[grant.rules.host] -= 1
+        if grant.rules.pool is not None:
+            self._busy[grant.rules.pool] -= 1
 
     # ------------------------------------------------------------------------------------------ verdicts
 
@@ -406,7 +425,7 @@ class Limiter:
 
     def _crowded(self, grant: Grant, now: float) -> _Verdict:
         rules = grant.rules
-        return None if rules.cap and self._busy.get(rules.host, 0) >= rules.cap else _GO
+        return None if rules.pool is not None and self._busy.get(rules.pool, 0) >= rules.cap else _GO
 
     # ------------------------------------------------------------------------------------------ learning
 
@@ -504,10 +523,10 @@ def _refusal(code: str, message: str, rest: float, host: str = "") -> Failure:
 
 
 def _host_held(rules: Rules, place: Key, rest: float) -> Failure:
-    who = place.name if place.what == "host" else f"the service of {place.name!r}"
+    who = place.name if place.what == "host" else f"the service of {rules.tool!r}"
     message = (
-        f"{who} asked for rest for another {rest:.3g} s, which is longer than calls wait "
-        f"(policies.retry.patience is {rules.patience:g} s), so {rules.tool!r} was not called"
+        f"{who} asked for rest for another {rest:.3g} s, which is {_longer(rules)}, "
+        f"so {rules.tool!r} was not {_asked(rules)}"
     )
     return _refusal("host_held", message, rest, place.name if place.what == "host" else "")
 
@@ -515,9 +534,19 @@ def _host_held(rules: Rules, place: Key, rest: float) -> Failure:
 def _rate_limited(rules: Rules, key: Key, rate: str, rest: float) -> Failure:
     message = (
         f"the rate of {key.what} {key.name!r} is used up ({rate}), and the next call may begin in {rest:.3g} s: "
-        f"longer than calls wait (policies.retry.patience is {rules.patience:g} s), so {rules.tool!r} was not called"
+        f"{_longer(rules)}, so {rules.tool!r} was not {_asked(rules)}"
     )
     return _refusal("rate_limited", message, rest)
+
+
+def _longer(rules: Rules) -> str:
+    if rules.place.what == "model" and not rules.patience:
+        return "longer than is waited where there is another model to ask"
+    return f"longer than calls wait (policies.retry.patience is {rules.patience:g} s)"
+
+
+def _asked(rules: Rules) -> str:
+    return "asked" if rules.place.what == "model" else "called"
 
 
 def _breaker_open(rules: Rules, kind: Kind, rest: float) -> Failure:

@@ -19,6 +19,7 @@ from ...policies.policies import Policies
 from ...policies.retry import wait_before
 from ..mind.budget import plain_usage
 from .hands import cancelled, failure_of
+from .turns import Clock, answering
 
 __all__ = ["answer_of_planner", "let_through"]
 
@@ -28,11 +29,12 @@ async def answer_of_planner(
 ) -> dict[str, Any]:
     """What the planner said, as the fields of ModelAnswered; asked again, as `policies.retry` says, where it failed in
     passing. One that took all its time is not: it has had it."""
-    attempt = 1
+    attempt, queued = 1, 0.0
     while True:
         answer = await _said(planner, request, policies)
         failure = answer.get("failure")
-        if failure is None or failure.code == "deadline":
+        queued = answer["queued"] = answer.get("queued", 0.0) + queued
+        if failure is None or failure.code in _LAST:
             return answer
         wait = wait_before(policies.retry, attempt, failure=failure, effect=Effect.READS, dice=dice())
         if wait is None:
@@ -41,18 +43,28 @@ async def answer_of_planner(
         await anyio.sleep(wait)
 
 
+_LAST = ("deadline", "out_of_time")
+"""What another question would come to as well."""
+
+
 async def _said(planner: Planner | None, request: ReplanRequest, policies: Policies) -> dict[str, Any]:
     """What the planner said when asked once."""
     seconds = policies.planner_timeout
     if planner is None:
         return {"failure": Failure(Kind.BUSINESS, "no_planner", "this engine has no planner")}
-    said: object = None
+    with answering(seconds) as clock:
+        answer = await _answer(planner, request, policies, clock)
+    if clock.scope.cancelled_caught:
+        message = f"the planner gave no answer within {seconds:g} s"
+        answer = {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
+    return {**answer, "queued": clock.queued}
+
+
+async def _answer(
+    planner: Planner, request: ReplanRequest, policies: Policies, clock: Clock
+) -> dict[str, Any]:
     try:
-        with anyio.move_on_after(seconds) as scope:
-            said = await planner.replan(request)
-        if scope.cancelled_caught:
-            message = f"the planner gave no answer within {seconds:g} s"
-            return {"failure": Failure(Kind.TIMEOUT, "deadline", message, happened=Happened.NO)}
+        return _patch_fields(await planner.replan(request))
     except CannotPlan as error:
         return {"cannot_plan": error.reason or "no reason was given", **_said_with(error)}
     except PlanUnreadable as error:
@@ -60,9 +72,8 @@ async def _said(planner: Planner | None, request: ReplanRequest, policies: Polic
         return {"findings": findings, **_said_with(error)}
     except BaseException as error:
         await let_through(error)
-        usage = plain_usage(getattr(error, "usage", None))
+        usage = plain_usage(getattr(error, "usage", None)) or clock.usage
         return {"failure": failure_of(error, policies), "usage": usage}
-    return _patch_fields(said)
 
 
 async def let_through(error: BaseException) -> None:

@@ -265,6 +265,8 @@ class Audit:
                     f"the list of runs says of {line.run!r} that its {name} is {old!r}, and its events {new!r}"
                 )
         used = opened.approval if isinstance(opened, RunOpened | BatchOpened) else None
+        if isinstance(opened, RunOpened) and opened.parent:
+            used = None  # a sub-plan goes by the approval that the run which calls it used up
         held = used.get("id") if isinstance(used, Mapping) else None
         if opened is not None and approval != plain(held):
             self.say(

@@ -108,6 +108,8 @@ class BatchState:
         self.waiting = False
         """Whether nobody drives it."""
         self.closed: e.RunClosed | None = None
+        self.trace = ""
+        """The span in which the last part of the batch was told, as `traceparent`."""
 
     @property
     def run(self) -> str:
@@ -265,6 +267,8 @@ def _closing(state: BatchState) -> tuple[Any, ...]:
 
 def _told(state: BatchState) -> str:
     """How the rows stand, as part of a sentence."""
+    if state.rows == 0:
+        return "no rows: nothing ran"
     by = Counter[str]()
     for how, n in state.counts.items():
         by[how.status] += n
@@ -296,7 +300,8 @@ def standing(state: BatchState) -> tuple[e.RunState, str, str]:
     if closed is not None:
         return closed.state, closed.reason, closed.message
     if not state.waiting:
-        return "running", "", f"under way; {_told(state)}"
+        held = f"; rows wait for {' and '.join(sorted(state.held))}, which is down" if state.held else ""
+        return "running", "", f"under way; {_told(state)}{held}"
     questions = len(state.decisions) - len(state.answered)
     if questions or any(parked.questions for parked in state.parked.values()):
         return "waiting", "people", f"waiting for people; {_told(state)}"
@@ -316,7 +321,7 @@ def _counted(state: BatchState) -> dict[str, Any]:
 
 
 def _opened(state: BatchState, event: e.BatchOpened) -> None:
-    state.opened = event
+    state.opened, state.trace = event, event.trace
     state.rules = BatchRules.model_validate(event.rules)
 
 
@@ -440,6 +445,7 @@ def _paused(state: BatchState, event: e.RunPaused) -> None:
 
 def _resumed(state: BatchState, event: e.RunResumed) -> None:
     state.waiting = False
+    state.trace = event.trace
     state.held.clear()
     answered, state.answered = state.answered, {}
     for made in answered.values():
@@ -454,7 +460,7 @@ def _closed(state: BatchState, event: e.RunClosed) -> None:
 
 def _reopened(state: BatchState, event: e.RowsReopened) -> None:
     """Rows that are not done are as if they had not ended; those that were set aside stay so."""
-    state.closed = None
+    state.closed, state.trace = None, event.trace
     state.waiting = False
     state.mendings.clear()  # rows that failed for want of a patch may be mended now
     state.groups = {group: said for group, said in state.groups.items() if said.patch is not None}

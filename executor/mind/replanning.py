@@ -24,7 +24,7 @@ from ...policies.canonical import digest
 from ...policies.failures import Failure, Kind
 from .. import events as e
 from ..events import Outcome
-from .budget import answered, bound_text, charge_question, left, question_short_of, used
+from .budget import answered, bound_text, charge_question, left, question_short_of, run_out, used
 from .program import Program, compile_plan
 from .state import Consult, Lane, Node, Replan, State, Write
 
@@ -237,6 +237,8 @@ def model_answered(state: State, event: e.ModelAnswered) -> None:
     answered(state, event.usage, state.planner_calls)
     if event.failure is not None:
         state.gave_up = f"the planner failed: {event.failure.message}"
+        if event.failure.code == "out_of_time" and state.policies.budget.seconds is not None:
+            run_out(state, "seconds")
     elif event.patch is not None:
         _judge(state, event.patch)
     elif event.findings:

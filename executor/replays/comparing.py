@@ -393,7 +393,9 @@ def compared(
 def _beginning(events: Sequence[Event]) -> tuple[e.RunOpened, e.PlanAccepted | None]:
     opened = events[0] if events else None
     if isinstance(opened, e.BatchOpened | e.RowOpened):
-        raise BadInput("a batch, or a row of one, cannot be run again on its record")
+        what = "a batch" if isinstance(opened, e.BatchOpened) else f"a row of batch {opened.batch!r}"
+        shown = f"`foreplan show {opened.run} --at SEQ` tells how it stood after any of its events"
+        raise BadInput(f"{opened.run!r} is {what}, which is not run again on its record; {shown}")
     if not isinstance(opened, e.RunOpened):
         raise BadInput("a record that does not begin with the opening of its run cannot be run again")
     accepted = events[1] if len(events) > 1 else None

@@ -56,6 +56,11 @@ class AnthropicModel:
         self._clients = Clients(client, base_url, api_key, _client, _expect_key)
         _sdk()
 
+    @property
+    def account(self) -> str:
+        """Which service is asked, and with which key: what one asks for rest is none of another's."""
+        return self._clients.account
+
     async def agenerate(
         self,
         messages: Sequence[Message],

@@ -25,6 +25,8 @@ class Budgeted:
     bound counts cannot be held to it: `BadInput`.
     """
 
+    asks_others = True
+
     def __init__(
         self,
         model: ChatModel,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeAlias
 
@@ -21,7 +21,22 @@ from ...policies.errors import BadInput
 from ...policies.text import shorten
 from .messages import AIMessage, Message
 
-__all__ = ["Around", "ChatModel", "around", "ask_model", "asked_under", "expect_models", "no_real_models"]
+__all__ = [
+    "Around",
+    "ChatModel",
+    "Turn",
+    "around",
+    "ask_model",
+    "asked_in_turn",
+    "asked_under",
+    "expect_models",
+    "may_wait",
+    "models_in",
+    "name_of",
+    "no_real_models",
+    "passed_over",
+    "turn_of",
+]
 
 _FORBIDDEN: ContextVar[bool] = ContextVar("foreplan_no_real_models", default=False)
 _VARIABLE = "FOREPLAN_NO_REAL_MODELS"
@@ -57,8 +72,11 @@ def no_real_models() -> Iterator[None]:
         _FORBIDDEN.reset(token)
 
 
-Around: TypeAlias = Callable[[object, Sequence[Message]], AbstractContextManager[Callable[[AIMessage], None]]]
-"""What stands around a question to a model: opened with the model and the messages, it is given the answer."""
+Around: TypeAlias = Callable[
+    [object, Sequence[Message], float | None], AbstractContextManager[Callable[[AIMessage], None]]
+]
+"""What stands around a question to a model: opened with the model, the messages and how many seconds the question has waited
+for its turn (None: it has none, for the model asks others), it is given the answer."""
 
 _AROUND: ContextVar[Around | None] = ContextVar("foreplan_around_models", default=None)
 
@@ -73,14 +91,72 @@ def asked_under(watching: Around) -> Iterator[None]:
         _AROUND.reset(token)
 
 
-def around(model: object, messages: Sequence[Message]) -> AbstractContextManager[Callable[[AIMessage], None]]:
+def around(
+    model: object, messages: Sequence[Message], waited: float | None
+) -> AbstractContextManager[Callable[[AIMessage], None]]:
     """What stands around this question."""
     watching = _AROUND.get()
-    return nullcontext(_unheard) if watching is None else watching(model, messages)
+    return nullcontext(_unheard) if watching is None else watching(model, messages, waited)
 
 
 def _unheard(answer: AIMessage) -> None:
     """Nobody listens."""
+
+
+Turn: TypeAlias = Callable[[object], AbstractAsyncContextManager[float]]
+"""What a question to this model goes through: opened when it is its turn, with the seconds that it has waited."""
+
+_TURN: ContextVar[Turn | None] = ContextVar("foreplan_turns_of_models", default=None)
+_WAITS: ContextVar[bool] = ContextVar("foreplan_waits_for_turns", default=True)
+
+
+@contextmanager
+def asked_in_turn(turn: Turn) -> Iterator[None]:
+    """While this is open, each question that is asked in this task and those it starts waits for its turn."""
+    token = _TURN.set(turn)
+    try:
+        yield
+    finally:
+        _TURN.reset(token)
+
+
+def turn_of(model: object) -> AbstractAsyncContextManager[float | None]:
+    """The turn of a question to this model; none where it only asks others, or nobody gives turns."""
+    turn = _TURN.get()
+    return nullcontext() if turn is None or getattr(model, "asks_others", False) else turn(model)
+
+
+@contextmanager
+def passed_over(*, unless: bool) -> Iterator[None]:
+    """While this is open, a model that would have to be waited for raises at once, for there is another; not if `unless`."""
+    before = _WAITS.get()
+    _WAITS.set(before if unless else False)
+    try:
+        yield
+    finally:
+        _WAITS.set(before)  # and no reset: a stream may be closed from elsewhere
+
+
+def may_wait() -> bool:
+    """Whether a question asked here may wait for its turn."""
+    return _WAITS.get()
+
+
+def name_of(model: object) -> str:
+    """The name under which limits know a model: its `model` or its `name`, that of the model inside, else its class."""
+    for said in (getattr(model, "model", None), getattr(model, "name", None)):
+        if isinstance(said, str) and said:
+            return said
+    inside = next(iter(models_in(model)), None)
+    return name_of(inside) if inside is not None else type(model).__name__
+
+
+def models_in(model: object) -> Iterator[object]:
+    """The models that a model says it asks: one as its `model`, or several as `models`."""
+    several = getattr(model, "models", ())
+    for inside in (getattr(model, "model", None), *(several if isinstance(several, tuple | list) else ())):
+        if not isinstance(inside, type) and callable(getattr(inside, "agenerate", None)):
+            yield inside
 
 
 def expect_models(*models: object) -> None:
@@ -97,11 +173,14 @@ async def ask_model(model: ChatModel, messages: Sequence[Message], **options: An
     """The model's answer; options that are None are not passed. Raises `BadInput` where it gives no message."""
     refuse_if_forbidden(model)
     given = {name: value for name, value in options.items() if value is not None}
-    with around(model, messages) as heard:
-        answer: object = await model.agenerate(messages, **given)
-        if not isinstance(answer, AIMessage) or not isinstance(answer.content, str):
-            raise BadInput(f"`agenerate` must give an AIMessage with text, not {shorten(repr(answer), 60)}")
-        heard(answer)
+    async with turn_of(model) as waited:
+        with around(model, messages, waited) as heard:
+            answer: object = await model.agenerate(messages, **given)
+            if not isinstance(answer, AIMessage) or not isinstance(answer.content, str):
+                raise BadInput(
+                    f"`agenerate` must give an AIMessage with text, not {shorten(repr(answer), 60)}"
+                )
+            heard(answer)
     return answer
 
 

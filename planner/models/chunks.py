@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from .chat import ChatModel, around, refuse_if_forbidden
+from .chat import ChatModel, around, refuse_if_forbidden, turn_of
 from .history import read_call
 from .messages import AIMessage, InvalidToolCall, Message, ToolCall, add_usage
 
@@ -70,7 +70,15 @@ class AIMessageChunk:
 async def stream_of(
     model: ChatModel, messages: Sequence[Message], **options: Any
 ) -> AsyncGenerator[AIMessageChunk, None]:
-    """What the model says, part by part; of a model without `astream`, one part with all of it."""
+    """What the model says, part by part, once it is its turn; of a model without `astream`, one part with all of it."""
+    async with turn_of(model), aclosing(_parts_of(model, messages, options)) as parts:
+        async for part in parts:
+            yield part
+
+
+async def _parts_of(
+    model: ChatModel, messages: Sequence[Message], options: Mapping[str, Any]
+) -> AsyncGenerator[AIMessageChunk, None]:
     astream = getattr(model, "astream", None)
     if astream is None:
         yield _whole(await model.agenerate(messages, **options))
@@ -91,13 +99,14 @@ async def ask_streaming(
     refuse_if_forbidden(model)
     whole = AIMessageChunk()
     given = {name: value for name, value in options.items() if value is not None}
-    with around(model, messages) as answered:
-        async with aclosing(stream_of(model, messages, **given)) as stream:
-            async for chunk in stream:
-                heard(chunk)
-                whole = whole + chunk
-        answer = whole.message()
-        answered(answer)
+    async with turn_of(model) as waited:
+        with around(model, messages, waited) as answered:
+            async with aclosing(_parts_of(model, messages, given)) as stream:
+                async for chunk in stream:
+                    heard(chunk)
+                    whole = whole + chunk
+            answer = whole.message()
+            answered(answer)
     return answer
 
 

@@ -6,8 +6,10 @@ Retries and time limits of an SDK are off: those of the run hold.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from hashlib import sha256
 from typing import Any
 
 from ...policies.errors import BadInput
@@ -15,6 +17,8 @@ from ...policies.secrets import Secret
 from .telling import needs
 
 __all__ = ["Clients", "needed"]
+
+_SALT = os.urandom(16)
 
 
 class Clients:
@@ -34,6 +38,15 @@ class Clients:
         self._settings = (base_url, api_key)
         self._make = make
         self._check = check
+
+    @property
+    def account(self) -> str:
+        """Equal where the same service is asked with the same key, and nothing from which the key could be told."""
+        url, key = self._settings
+        if self._given is not None:
+            url, key = str(getattr(self._given, "base_url", "")), getattr(self._given, "api_key", None)
+        shown = key.reveal() if isinstance(key, Secret) else str(key or "")
+        return sha256(_SALT + f"{url or ''}\0{shown}".encode()).hexdigest()[:16]
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Any]:

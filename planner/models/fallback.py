@@ -8,7 +8,7 @@ from typing import Any
 
 from ...policies.errors import BadInput
 from ...policies.spelling import spelled
-from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
+from .chat import ChatModel, ask_model, expect_models, is_real, passed_over, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
 
@@ -19,9 +19,12 @@ __all__ = ["Fallback"]
 class Fallback:
     """Asks the models in this order until one answers: `Fallback(large, small)`.
 
-    Whatever a model raises leads to the next, except a mistake of the caller's (`BadInput`). Where all fail, the failure
+    Whatever a model raises leads to the next, except a mistake of the caller's (`BadInput`); so does a rest that its service
+    asked for, or a rate of yours that is used up: only the last is waited for. Where all fail, the failure
     of the last is raised, with those before it as notes. Once a part of a streamed answer was heard, there is no other.
     """
+
+    asks_others = True
 
     def __init__(self, first: ChatModel, *others: ChatModel) -> None:
         expect_models(first, *others)
@@ -37,7 +40,8 @@ class Fallback:
         failed: list[Exception] = []
         for model in self.models:
             try:
-                return await ask_model(model, messages, **options)
+                with passed_over(unless=model is self.models[-1]):
+                    return await ask_model(model, messages, **options)
             except Exception as error:
                 self._next(failed, error)
         raise AssertionError("the last failure is raised")
@@ -51,10 +55,11 @@ class Fallback:
             refuse_if_forbidden(model)
             begun = False
             try:
-                async with aclosing(stream_of(model, messages, **options)) as stream:
-                    async for chunk in stream:
-                        begun = begun or chunk.begun
-                        yield chunk
+                with passed_over(unless=model is self.models[-1]):
+                    async with aclosing(stream_of(model, messages, **options)) as stream:
+                        async for chunk in stream:
+                            begun = begun or chunk.begun
+                            yield chunk
                 return
             except Exception as error:
                 if begun:

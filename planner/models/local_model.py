@@ -63,6 +63,7 @@ class LocalModel:
     ) -> None:
         packages()
         self.path = find_model(model).resolve()
+        self.name = self.path.stem
         head = read_gguf(self.path)
         _expect_instruct(head)
         _expect_room(head, _counted("context", context))
@@ -142,7 +143,7 @@ class LocalModel:
             self._held, self._let_go = shared(self._settings, self)
         server = self._held
         address = await anyio.to_thread.run_sync(server.address)
-        asked = OpenAIModel(self.path.stem, base_url=f"{address}/v1", api_key=server.key, **self.options)
+        asked = OpenAIModel(self.name, base_url=f"{address}/v1", api_key=server.key, **self.options)
         first = messages[0] if messages else None
         if isinstance(first, SystemMessage) and len(first.content) >= _WORTH_KEEPING:
             await _Beginning(server, asked, address, first, tools).make_ready()

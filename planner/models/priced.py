@@ -37,6 +37,8 @@ class Priced:
     is replaced.
     """
 
+    asks_others = True
+
     def __init__(self, model: ChatModel, prices: Mapping[str, float]) -> None:
         for name, price in prices.items():
             if name not in _COUNTS:

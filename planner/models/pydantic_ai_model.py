@@ -45,6 +45,7 @@ class PydanticAIModel:
     def __init__(self, model: Any, **settings: Any) -> None:
         _library()
         self.model = model
+        self.name = model if isinstance(model, str) else str(getattr(model, "model_name", ""))
         self.settings = {"max_retries": 0, **settings}
 
     async def agenerate(

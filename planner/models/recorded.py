@@ -43,6 +43,8 @@ class RecordedModel:
     The same request may be recorded more than once: its answers come in the order in which they were given.
     """
 
+    asks_others = True
+
     def __init__(self, path: str | Path, model: ChatModel | None = None) -> None:
         self.path = Path(path)
         self.requests = 0

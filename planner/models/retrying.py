@@ -28,6 +28,8 @@ class Retrying:
     answer was heard, it is not asked again.
     """
 
+    asks_others = True
+
     def __init__(self, model: ChatModel, retry: Retry | None = None) -> None:
         expect_models(model)
         self.model = model

@@ -47,16 +47,31 @@ class Told:
 
     def metric(self, name: str) -> dict[tuple[Any, ...], Any]:
         """The points of a metric by their attributes' values, those in order of their names; of a histogram, the count."""
+        found = self._points()
+        return {
+            tuple(value for _, value in sorted(p.attributes.items())): _number(p)
+            for of, p in found
+            if of == name
+        }
+
+    def total(self, name: str) -> float:
+        """What a histogram adds up to, over all of its points."""
+        return float(sum(point.sum for of, point in self._points() if of == name))
+
+    @property
+    def points(self) -> set[tuple[str, str]]:
+        """The names and attributes of all points: how many of them somebody has to keep."""
+        return {(of, str(sorted(point.attributes.items()))) for of, point in self._points()}
+
+    def _points(self) -> list[tuple[str, Any]]:
         data = self._reader.get_metrics_data()
-        points: list[Any] = [
-            point
+        return [
+            (metric.name, point)
             for resource in (data.resource_metrics if data else ())
             for scope in resource.scope_metrics
             for metric in scope.metrics
-            if metric.name == name
             for point in metric.data.data_points
         ]
-        return {tuple(value for _, value in sorted(p.attributes.items())): _number(p) for p in points}
 
 
 def _number(point: Any) -> Any:
