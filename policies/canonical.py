@@ -25,6 +25,8 @@ def canonical(value: Any) -> bytes:
     """The canonical bytes of a plain JSON value. Raises `ValueError` for NaN, infinities and foreign types."""
     if type(value) is dict and len(value) < _FEW and _flat(value):
         return to_json(dict(sorted(value.items())))
+    if type(value) is int and -_SAFE < value < _SAFE:
+        return b"%d" % value
     if _simple(value):
         return _encode(value).encode()
     import rfc8785

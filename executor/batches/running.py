@@ -24,6 +24,7 @@ from anyio.lowlevel import checkpoint
 from ...planner.bounds import rules_of
 from ...planner.findings import Finding
 from ...planner.plan import Patch
+from ...policies.collector import all_stays
 from ...policies.errors import BadInput, JournalError
 from .. import events as e
 from ..blocking import DRIVING
@@ -43,7 +44,7 @@ from ..mind.batch import (
     unsettled_groups,
 )
 from ..mind.budget import used
-from ..mind.mind import advance, all_stays, replay
+from ..mind.mind import advance, replay
 from ..mind.rows import Common, of_shared, patches_of, shared_id
 from ..mind.state import State
 from ..run import open_questions, run_of
