@@ -39,6 +39,7 @@ from ..planner.plan import Plan
 from ..planner.planners import Planner
 from ..planner.react import React
 from ..planner.subplans import Subplan
+from ..policies.collector import all_stays
 from ..policies.errors import (
     BadInput,
     NotApproved,
@@ -78,7 +79,7 @@ from .hands.safe import Safe
 from .hands.telling import Listen
 from .journal.journal import Journal, RunLine
 from .mind.budget import Used, seconds_left
-from .mind.mind import all_stays, replay
+from .mind.mind import replay
 from .mind.state import Call, State
 from .planning import asks_models
 from .questions import Question, questions_in

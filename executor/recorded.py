@@ -6,6 +6,7 @@ from ..planner.approvals import (
     calls_of,
     tools_of,
 )
+from ..policies.collector import all_stays
 from ..policies.errors import (
     BadInput,
     UnknownRun,
@@ -17,7 +18,7 @@ from .changes import contracts_of, terms_of
 from .events import Event
 from .journal.journal import Journal
 from .mind.batch import shared_results
-from .mind.mind import all_stays, replay
+from .mind.mind import replay
 from .mind.rows import Common, common_of, of_shared, patches_of, shared_id
 from .mind.state import State
 from .run import Run, run_of

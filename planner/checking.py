@@ -18,6 +18,7 @@ from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
 
 from ..policies.canonical import digest
+from ..policies.collector import all_stays
 from ..policies.effect import Effect
 from ..policies.errors import SchemaRefused, expect
 from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
@@ -63,10 +64,11 @@ def check(
     """
     expect_plan(plan)
     expect(Registry, registry, "the tools")
-    faults = tuple(unsound(plan))
-    if faults:
-        return Report(faults)
-    return check_study(Study(plan, registry, principal, policies), batch=batch)
+    with all_stays():
+        faults = tuple(unsound(plan))
+        if faults:
+            return Report(faults)
+        return check_study(Study(plan, registry, principal, policies), batch=batch)
 
 
 def check_study(study: Study, *, batch: bool = False) -> Report:
@@ -94,7 +96,8 @@ def unsound(plan: Plan) -> Findings:
         if number > MAX_STEPS or depth > CAPS.depth // 2:
             yield _boundless(number, depth)
             return
-        parts += [(f"{pointer}/{f}", getattr(step, f)) for f in _VALUES if step.has(f)]
+        said = step.model_fields_set
+        parts += [(f"{pointer}/{f}", getattr(step, f)) for f in _VALUES if f in said]
         if step.undo is not None:
             parts.append((f"{pointer}/undo/args", step.undo.args))
         inner = (step.steps or ())[: MAX_STEPS + 1]

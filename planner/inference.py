@@ -118,9 +118,8 @@ class _Interpreter:
 
     def of(self, node: ast.AST) -> Type:
         """The type of a node; its problems are noted."""
-        method: Callable[[Any], Type] = getattr(self, f"_{type(node).__name__}")
-        found = method(node)
-        if self.facts and isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        found = _METHOD_FOR[type(node)](self, node)
+        if self.facts and isinstance(node, _PATHS):
             path = path_of(node)
             return found if path is None else self.facts.get(path, found)
         return found
@@ -512,6 +511,12 @@ class _Interpreter:
         return self.text[node.col_offset : node.end_col_offset]
 
 
+_METHOD_FOR: dict[type[ast.AST], Callable[[_Interpreter, Any], Type]] = {
+    node: getattr(_Interpreter, f"_{node.__name__}")
+    for node in vars(ast).values()
+    if isinstance(node, type) and issubclass(node, ast.AST) and hasattr(_Interpreter, f"_{node.__name__}")
+}
+_PATHS = (ast.Name, ast.Attribute, ast.Subscript)
 _PROPERTIES = {
     "length": "len({})",
     "size": "len({})",

@@ -60,6 +60,8 @@ def apply_patch(
 
 def lineage(plan: Plan) -> dict[str, str]:
     """For each step, the first id of its chain of `replaces`: what it is called in idempotency keys."""
+    if all(step.replaces is None for step in plan.steps):
+        return {step.id: step.id for step in plan.steps}
     first: dict[str, str] = {}
     for step in plan.steps:
         trail, id = [], step.id

@@ -122,7 +122,7 @@ class Step(Record):
 
     def has(self, field: str) -> bool:
         """Whether the document says this field, even when it says null."""
-        return field in self.model_fields_set
+        return field in self.__pydantic_fields_set__
 
     @property
     def item_name(self) -> str:

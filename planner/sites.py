@@ -26,6 +26,7 @@ Json: TypeAlias = Any
 
 _FIELDS = ("each", "when", "args", "value", "output", "until", "next")
 """The templates of a step that are fields of their own; the arguments of `undo` are one more."""
+_NONE: frozenset[str] = frozenset()
 
 
 class Spot(NamedTuple):
@@ -45,10 +46,7 @@ class Part(NamedTuple):
     spots: Mapping[tuple[str | int, ...], Spot]
     sound: bool
     """Whether every expression in it could be read."""
-
-    @property
-    def names(self) -> set[str]:
-        return {name for spot in self.spots.values() for name in spot.expression.names}
+    names: frozenset[str]
 
 
 class Block:
@@ -132,11 +130,12 @@ class Reader:
             spot = self._spot(pointer_to(*path, within=pointer), path, holder)
             if spot is not None:
                 spots[path] = spot
-        return Part(field, pointer, template, spots, len(self.findings) == before)
+        names = _NONE.union(*[spot.expression.names for spot in spots.values()])
+        return Part(field, pointer, template, spots, len(self.findings) == before, names)
 
     def _parts(self, site: Site) -> dict[str, Part]:
-        step = site.step
-        fields = [f for f in _FIELDS if step.has(f) and (f != "next" or step.next is not None)]
+        step, said = site.step, site.step.model_fields_set
+        fields = [f for f in _FIELDS if f in said and (f != "next" or step.next is not None)]
         parts = {f: self.part(f, f"{site.pointer}/{f}", getattr(step, f)) for f in fields}
         if step.undo is not None:
             parts["undo"] = self.part("undo", f"{site.pointer}/undo/args", step.undo.args)

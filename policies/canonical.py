@@ -20,6 +20,8 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=F
 
 def canonical(value: Any) -> bytes:
     """The canonical bytes of a plain JSON value. Raises `ValueError` for NaN, infinities and foreign types."""
+    if type(value) is int and -_SAFE < value < _SAFE:
+        return b"%d" % value
     if _simple(value):
         return _encode(value).encode()
     import rfc8785

@@ -25,6 +25,7 @@ from ...planner.bounds import rules_of
 from ...planner.findings import Finding
 from ...planner.plan import Patch
 from ...policies.batches import row_policies
+from ...policies.collector import all_stays
 from ...policies.errors import BadInput, JournalError
 from ...policies.policies import Policies
 from .. import events as e
@@ -44,7 +45,7 @@ from ..mind.batch import (
     unsettled_groups,
 )
 from ..mind.budget import used
-from ..mind.mind import advance, all_stays, go_by, replay
+from ..mind.mind import advance, go_by, replay
 from ..mind.rows import Common, of_shared, patches_of, shared_id
 from ..mind.state import State
 from ..run import open_questions, run_of

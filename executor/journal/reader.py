@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from ...policies.errors import JournalError
@@ -75,7 +76,7 @@ class Reader:
 
     def events(self, run: str, last: int, after: int = 0) -> Iterator[Event]:
         """The events after `after` up to `last`. Raises `Broken` where the chain does not hold: what comes after is not given."""
-        return (self.event(run, seq, data) for seq, data, _ in self.texts(run, last, after))
+        return self._read(run, self.texts(run, last, after))
 
     def texts(self, run: str, last: int, seq: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
         """Number, text and hash of each event after `seq` up to `last`, checked against the chain from there on."""
@@ -104,15 +105,20 @@ class Reader:
 
     def event(self, run: str, seq: int, data: bytes) -> Event:
         """The event that a text holds."""
-        try:
-            event = from_text(data, self._whole, lambda commitment: self._personal(run, commitment))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise Broken(
-                f"event {seq} of run {run!r} cannot be read: {type(error).__name__}: {error}"
-            ) from error
-        if event.seq != seq:
-            raise Broken(f"event {seq} of run {run!r} calls itself event {event.seq}")
-        return event
+        return next(self._read(run, [(seq, data, b"")]))
+
+    def _read(self, run: str, texts: Iterable[tuple[int, bytes, bytes]]) -> Iterator[Event]:
+        """The events that these texts hold."""
+        whole, personal = self._whole, partial(self._personal, run)
+        for seq, data, _ in texts:
+            try:
+                event = from_text(data, whole, personal)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                said = f"{type(error).__name__}: {error}"
+                raise Broken(f"event {seq} of run {run!r} cannot be read: {said}") from error
+            if event.seq != seq:
+                raise Broken(f"event {seq} of run {run!r} calls itself event {event.seq}")
+            yield event
 
     def _chunk(self, run: str, seq: int, last: int) -> list[tuple[int, bytes, bytes]]:
         sql = "SELECT seq, CAST(body AS BLOB), hash FROM events WHERE run = ? AND seq > ? AND seq <= ? ORDER BY seq"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -186,18 +187,6 @@ def as_written(data: bytes) -> bool:
     return _written(json.loads(data))[1] == data
 
 
-def _read(data: bytes) -> Any:
-    """What a text says. Raises `ValueError` or `RecursionError`.
-
-    pydantic's reader takes a third of the time, and refuses what is deeper than 200 levels and lone surrogates; then `json`
-    says what there is to say.
-    """
-    try:
-        return from_json(data)
-    except ValueError:
-        return json.loads(data.decode())
-
-
 def from_text(
     data: bytes,
     whole: Callable[[bytes], bytes] | None = None,
@@ -205,9 +194,13 @@ def from_text(
 ) -> Event:
     """The inverse of `to_text` and `to_record`; `whole` gives what stands apart, `personal` what is kept aside.
 
-    Raises `ValueError`, `KeyError` or `TypeError` for what no event is.
+    pydantic's reader takes a third of the time, and refuses what is deeper than 200 levels and lone surrogates; then `json`
+    says what there is to say. Raises `ValueError`, `KeyError`, `TypeError` or `RecursionError` for what no event is.
     """
-    document = _read(data)
+    try:
+        document = from_json(data)
+    except ValueError:
+        document = json.loads(data.decode())
     event = _plainly(document)
     if event is not None:
         return event
@@ -224,10 +217,11 @@ def from_text(
 
 
 class _Shape(NamedTuple):
-    """How the text of a kind of which there are many usually looks: its keys, where the outcome is, what is not written."""
+    """How the text of a kind of which there are many usually looks: which fields stand in it, and what the others are."""
 
     kind: type[Event]
-    names: tuple[str, ...]
+    size: int
+    values: Callable[[dict[str, Any]], tuple[Any, ...]]
     outcome: int
     rest: tuple[Any, ...]
 
@@ -238,7 +232,9 @@ class _Shape(NamedTuple):
         written = fields.index(last) + 1
         outcome = fields.index("outcome") if "outcome" in fields[:written] else -1
         rest = tuple(kind._field_defaults[name] for name in fields[written:])
-        return cls(kind, ("type", *fields[:written]), outcome, rest)
+        return cls(
+            kind, written + 1, itemgetter(*fields[:written]), outcome, rest
+        )  # the type stands in it too
 
 
 _SHAPES = {
@@ -253,16 +249,19 @@ _PATH = CallStarted._fields.index("path")
 
 
 def _plainly(document: dict[str, Any]) -> Event | None:
-    """What `decode` gives for a document that looks as usual, in a third of the time; None for any other."""
+    """What `decode` gives for a document that looks as usual, in a quarter of the time; None for any other."""
     shape = _SHAPES.get(document["type"])
-    if shape is None or tuple(document) != shape.names:
+    if shape is None or len(document) != shape.size:
         return None
-    kind, _, outcome, rest = shape
-    _, *values = document.values()
+    kind, _, values_of, outcome, rest = shape
+    try:
+        values = [*values_of(document), *rest]
+    except KeyError:
+        return None
     values[_PATH] = tuple(values[_PATH])
     if outcome >= 0:
         values[outcome] = _OUTCOMES[values[outcome]]
-    event: Event = tuple.__new__(kind, (*values, *rest))
+    event: Event = tuple.__new__(kind, values)
     return event
 
 

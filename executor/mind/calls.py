@@ -77,6 +77,7 @@ __all__ = [
 
 
 _OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
+_CANCELLED, _UNKNOWN, _ACTS = Outcome.CANCELLED, Outcome.UNKNOWN, Effect.ACTS
 _QUEUES = 8
 """So many tools that wait for their turn (a rate, a place at their host) together fill the slots of a run."""
 
@@ -419,7 +420,7 @@ def started(state: State, event: e.CallStarted) -> None:
         _wake(state, name)
     if state.bounded:
         state.unstarted.discard(event.path)
-    if active.tool.effect is Effect.ACTS:
+    if active.tool.effect is _ACTS:
         state.acted.setdefault((active.tool.name, active.args_digest), {})[active.path] = active.args
 
 
@@ -449,18 +450,18 @@ def call_settled(state: State, event: e.CallSettled) -> None:
     settle_up(state, active, event)
     if event.attempt and active.started and active.tool.name in state.paced:
         state.begun_of[active.tool.name] -= 1
-    if "after_call" in state.hooks and event.outcome is not Outcome.CANCELLED:
+    if "after_call" in state.hooks and event.outcome is not _CANCELLED:
         about = Consult("after_call", None, event.path, active.tool, active.args, event)
         give(state, ("after", event.path, event.attempt), about)
     if event.outcome is _OK:
         _free(state, active.tool.name)
         item_settled(state, active.lane, active.index, _OK, event.value)
-    elif event.outcome is Outcome.UNKNOWN:
+    elif event.outcome is _UNKNOWN:
         state.calls[event.path] = active
         active.unsure = True
         failure = event.failure.to_json() if event.failure is not None else None
         _ask(state, "unknown", active, ("retry", "accept", "fail"), {"failure": failure})
-    elif event.outcome is Outcome.CANCELLED:
+    elif event.outcome is _CANCELLED:
         _free(state, active.tool.name)
         _put_aside(state, active, event)
     else:
@@ -496,7 +497,7 @@ def _attempt_failed(state: State, active: Active, event: e.CallSettled) -> None:
     failure, tool = event.failure, active.tool
     assert failure is not None
     _free(state, tool.name)
-    if tool.effect is Effect.ACTS and failure.happened is Happened.NO:
+    if tool.effect is _ACTS and failure.happened is Happened.NO:
         _did_not_act(state, active)
     contract = contract_of(failure)
     if contract is not None and not state.stopping:

@@ -13,13 +13,12 @@ answers it: `outstanding` is what a crash lost.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from ...planner.models.messages import HumanMessage
+from ...policies.collector import all_stays
 from ...policies.expressions import EvaluationError
 from ...policies.policies import Policies
 from ...policies.text import count
@@ -54,7 +53,7 @@ from .rows import paced_tools
 from .state import Command, Consult, Dialogue, Frame, Node, StaleState, State, Write
 from .steps import begin, enter_ready, give, settle, take_back
 
-__all__ = ["advance", "all_stays", "go_by", "outstanding", "replay"]
+__all__ = ["advance", "go_by", "outstanding", "replay"]
 
 _FAILED, _BLOCKED = Outcome.FAILED, Outcome.BLOCKED
 _TOLD = 5
@@ -116,21 +115,6 @@ def _admitted_at_once(events: Iterable[Event]) -> dict[e.Path, e.CallAdmitted]:
 
 
 _TELL_OF_CALLS = (e.CallSettled, e.ValueSettled, e.DecisionAsked, e.HookAnswered)
-
-
-@contextmanager
-def all_stays() -> Iterator[None]:
-    """What is made here stays, so the collector of cycles rests: it would look through it again and again.
-
-    That took 40 % of the time that it takes to read 10,000 steps back.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 # ---------------------------------------------------------------------------------------------- a run begins

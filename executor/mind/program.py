@@ -10,12 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from ...planner.approvals import asks_at_call, asks_at_undo
 from ...planner.patches import lineage
 from ...planner.plan import OnFailure, Plan, Step
-from ...policies.expressions import Template, compile_template
+from ...policies.expressions import compile_template
 from ...registry.tools import Tool
 
 __all__ = ["Block", "Code", "Program", "compile_plan"]
 
 _OWN = frozenset({"index", "inputs", "run", "result"})
+_CALL = frozenset({"id", "tool", "args", "after", "on_failure"})
+"""What most steps say: the names that such a step leaves free are those of its arguments."""
+_NONE: frozenset[str] = frozenset()
 
 
 class Block:
@@ -74,42 +77,41 @@ class Code:
         known: frozenset[str],
         many: bool = False,
     ) -> None:
+        said = step.model_fields_set
         self.step = step
         self.id = step.id
         self.lineage = first.get(step.id, step.id)
         self.tool: Tool | None = tools[step.tool] if step.tool is not None else None
-        self.block = (
-            Block(step.steps, tools, {}, many or step.has("each")) if step.steps is not None else None
-        )
+        self.block = Block(step.steps, tools, {}, many or "each" in said) if step.steps is not None else None
         self.asks = self.tool is not None and asks_at_call(step, self.tool, many=many)
         self.item = step.item_name
         self.on_failure: OnFailure = step.on_failure
-        self.serial = step.repeats
+        self.serial = "until" in said
         self.args = compile_template(step.args)
-        self.value = _template(step, "value")
-        self.output = _template(step, "output")
-        self.each = _template(step, "each")
-        self.when = _template(step, "when")
-        self.until = _template(step, "until")
+        self.value = compile_template(step.value) if "value" in said else None
+        self.output = compile_template(step.output) if "output" in said else None
+        self.each = compile_template(step.each) if "each" in said else None
+        self.when = compile_template(step.when) if "when" in said else None
+        self.until = compile_template(step.until) if "until" in said else None
         self.next = compile_template(step.next) if step.next is not None else None
         self.undo = compile_template(step.undo.args) if step.undo is not None else None
         self.undo_tool = tools[step.undo.tool] if step.undo is not None else None
         self.undo_asks = self.undo_tool is not None and asks_at_undo(step, self.undo_tool, many=many)
-        local = {self.item, "index"} if self.each is not None else set()
+        local = frozenset((self.item, "index")) if self.each is not None else _NONE
         self.per_item = self.when is not None and bool(self.when.names & local)
-        self.names = frozenset(self._names()) - local
+        self.names = self.args.names if said <= _CALL else _NONE.union(*self._free()) - local
         self.needs = tuple(dict.fromkeys((*sorted((self.names & known) - _OWN), *step.after)))
 
-    def _names(self) -> Iterator[str]:
-        """Every name its own templates and the steps inside it leave free."""
-        inside = self.block.codes if self.block is not None else {}
-        for code in inside.values():
-            yield from code.names - inside.keys()
+    def _free(self) -> Iterator[frozenset[str]]:
+        """The names that its own templates, and the steps inside it, leave free."""
+        inside = self.block.codes.keys() if self.block is not None else _NONE
+        if self.block is not None:
+            yield from (code.names - inside for code in self.block.codes.values())
         for template in (self.args, self.value, self.each, self.when, self.until, self.next, self.undo):
             if template is not None:
-                yield from template.names
+                yield template.names
         if self.output is not None:
-            yield from self.output.names - inside.keys()
+            yield self.output.names - inside
 
 
 class Program(Block):
@@ -149,7 +151,3 @@ def _tools_of(block: Block) -> Iterator[Tool]:
         yield from (tool for tool in (code.tool, code.undo_tool) if tool is not None)
         if code.block is not None:
             yield from _tools_of(code.block)
-
-
-def _template(step: Step, field: str) -> Template | None:
-    return compile_template(getattr(step, field)) if step.has(field) else None

@@ -62,6 +62,7 @@ __all__ = [
 ]
 
 
+_OK, _FAILED, _SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED
 REACT = "@react"
 """What the paths of a dialogue's calls begin with; no step can be called so."""
 
@@ -194,6 +195,7 @@ class Node:
         "kept",
         "lane",
         "outcome",
+        "path",
         "reason",
         "value",
         "waiting",
@@ -202,6 +204,8 @@ class Node:
     def __init__(self, code: Code, frame: Frame) -> None:
         self.code = code
         self.frame = frame
+        self.path: Path = (*frame.path, code.id)
+        """Identity of the step inside its run."""
         self.dependants: list[Node] = []
         self.waiting = 0
         self.kept: dict[int, Any] = {}
@@ -218,17 +222,12 @@ class Node:
         self.lane: Lane | None = None
 
     @property
-    def path(self) -> Path:
-        """Identity of the step inside its run."""
-        return (*self.frame.path, self.code.id)
-
-    @property
     def passes(self) -> bool:
         """Whether dependants of this settled step may run."""
         outcome = self.outcome
-        if outcome is Outcome.FAILED:
+        if outcome is _FAILED:
             return self.code.on_failure == "skip"
-        return outcome is Outcome.OK or outcome is Outcome.SKIPPED
+        return outcome is _OK or outcome is _SKIPPED
 
 
 class Fault(NamedTuple):
@@ -329,7 +328,8 @@ class Lane:
         """Identity of one item."""
         if self.undoes is not None:
             return self.undoes[index].path
-        return (*self.node.path, index) if self.plural else self.node.path
+        node = self.node
+        return node.path if self.items is None and not node.code.serial else (*node.path, index)
 
 
 class Active:

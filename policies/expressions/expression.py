@@ -111,6 +111,7 @@ def _parse(text: str) -> Expression:
         ) from None
 
 
+_STEPS = (ast.Attribute, ast.Subscript)
 _SHORT = 1_000
 """Characters up to which a parsed text is kept: what is kept stays small, whatever is parsed."""
 _kept = lru_cache(maxsize=4096)(_parse)
@@ -125,7 +126,7 @@ def _built(text: str) -> tuple[ast.expr, frozenset[str]]:
 
 def _is_bare(tree: ast.expr) -> bool:
     """Whether a tree only follows keys and indices that are written out."""
-    while isinstance(tree, ast.Attribute | ast.Subscript):
+    while isinstance(tree, _STEPS):
         if isinstance(tree, ast.Subscript) and not isinstance(tree.slice, ast.Constant):
             return False
         tree = tree.value

@@ -111,15 +111,16 @@ N = TypeVar("N", bound=ast.AST)
 
 
 _PATH = re.compile(r"([a-z][A-Za-z0-9_]*)((?:\.[A-Za-z][A-Za-z0-9_]*|\[(?:0|[1-9][0-9]{0,8})\]){0,40})")
+_DOTTED = re.compile(r"[a-z][A-Za-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*){0,40}")
 _PATH_STEP = re.compile(r"\.([A-Za-z0-9_]+)|\[([0-9]+)\]")
 
 
 def written_path(text: str) -> tuple[str, ...] | None:
     """Name and keys of a text like `a.b.c`; None for any other."""
-    match = _PATH.fullmatch(text)
-    if match is None or "[" in text or match[1] in KEYWORDS or match[1] in FOREIGN_NAMES:
+    if _DOTTED.fullmatch(text) is None:
         return None
-    return tuple(text.split("."))
+    path = tuple(text.split("."))
+    return None if path[0] in KEYWORDS or path[0] in FOREIGN_NAMES else path
 
 
 def simple_path(text: str) -> ast.expr | None:
@@ -352,15 +353,17 @@ class _Parser:
     def primary(self) -> ast.expr:
         start = self.token.start
         tree = self.atom()
-        while True:
-            if self.sees("."):
+        while self.token.kind == "op":
+            sign = self.token.text
+            if sign == ".":
                 tree = self.attribute(tree, start)
-            elif self.sees("["):
+            elif sign == "[":
                 tree = self.subscript(tree, start)
-            elif self.sees("("):
+            elif sign == "(":
                 tree = self.call(tree, start)
             else:
-                return tree
+                break
+        return tree
 
     def attribute(self, value: ast.expr, start: int) -> ast.expr:
         self.next()

@@ -22,6 +22,8 @@ EXPRESSION = "$"
 LITERAL = "$literal"
 
 _DEPTH = 100
+_NONE: frozenset[str] = frozenset()
+_NESTED = (dict, list)
 _Make = Callable[[Mapping[str, Json], Fuel], Json]
 
 
@@ -38,7 +40,11 @@ class Template:
         self._make = make
         self.expressions = expressions
         self.literal = not expressions
-        self.names: frozenset[str] = frozenset().union(*(e.names for _, e in expressions))
+        self.names: frozenset[str] = (
+            expressions[0][1].names
+            if len(expressions) == 1
+            else _NONE.union(*(expression.names for _, expression in expressions))
+        )
 
     def evaluate(self, scope: Mapping[str, Json], fuel: Fuel | None = None) -> Json:
         """The JSON for these data: literals are fresh copies, what an expression gives may be shared with the data.
@@ -81,20 +87,11 @@ def _compile(
     if isinstance(document, dict):
         if EXPRESSION in document or LITERAL in document:
             return _special(document, pointer, found)
-        makers = {k: _part(v, k, pointer, found, depth + 1) for k, v in document.items()}
-        return _object(document, makers) if any(makers.values()) else None
+        return _object(document, pointer, found, depth + 1)
     if isinstance(document, list):
         parts = [_compile(v, f"{pointer}/{n}", found, depth + 1) for n, v in enumerate(document)]
         return _array(document, parts) if any(parts) else None
     return None
-
-
-def _part(
-    value: Json, key: Any, pointer: str, found: list[tuple[str, Expression]], depth: int
-) -> _Make | None:
-    if type(key) is str and not isinstance(value, dict | list):
-        return None  # most parts are such
-    return _compile(value, f"{pointer}/{_token(key, pointer)}", found, depth)
 
 
 def _special(document: dict[str, Json], pointer: str, found: list[tuple[str, Expression]]) -> _Make | None:
@@ -140,22 +137,26 @@ def _token(key: Any, pointer: str) -> str:
 
 def _literal(document: Json, pointer: str = "") -> _Make:
     kept = _copied(document, pointer, 0)
-    if isinstance(kept, dict | list):
+    if isinstance(kept, _NESTED):
         return lambda scope, fuel: _copied(kept)
     return lambda scope, fuel: kept
 
 
-def _object(document: dict[str, Json], makers: dict[str, _Make | None]) -> _Make:
-    fixed = {key: None if isinstance(value, dict | list) else value for key, value in document.items()}
-    made = tuple(
-        (key, make or _literal(document[key]))
-        for key, make in makers.items()
-        if make or isinstance(document[key], dict | list)
-    )
+def _object(
+    document: dict[str, Json], pointer: str, found: list[tuple[str, Expression]], depth: int
+) -> _Make | None:
+    made: dict[str, _Make | None] = {}
+    for key, value in document.items():
+        if isinstance(value, _NESTED) or type(key) is not str:  # most parts are neither
+            made[key] = _compile(value, f"{pointer}/{_token(key, pointer)}", found, depth)
+    if not any(made.values()):
+        return None
+    fixed = document.copy()
+    parts = [(key, make or _literal(document[key])) for key, make in made.items()]
 
     def make_object(scope: Mapping[str, Json], fuel: Fuel) -> Json:
         value = fixed.copy()
-        for key, make in made:
+        for key, make in parts:
             value[key] = make(scope, fuel)
         return value
 

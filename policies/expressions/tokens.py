@@ -49,15 +49,17 @@ class Field(NamedTuple):
 
 _NEXT = re.compile(
     r"""
-    (?P<space>[ \t\r\n\f]+)
-  | (?P<quote>(?:[rRuUbBfF]{1,2})?(?:\"\"\"|'''|["']))
-  | (?P<name>[^\W\d]\w*)
-  | (?P<number>(?:[0-9]|\.[0-9])(?:[eE][+-]|[\w.])*)
-  | (?P<slip>===|!==|&&|\|\||\?\?|\?\.|=>|->|:=|<<|>>|<>|\.\.\.|!(?!=)|[?$@&|^~;`\\#])
-  | (?P<op>\*\*|//|==|!=|<=|>=|[-+*/%()\[\]{},:.<>=])
+    (?P<quote>(?:[rRuUbBfF]{1,2})?(?:\"\"\"|'''|["']))
+  | (?: (?P<name>[^\W\d]\w*)
+      | (?P<number>(?:[0-9]|\.[0-9])(?:[eE][+-]|[\w.])*)
+      | (?P<slip>===|!==|&&|\|\||\?\?|\?\.|=>|->|:=|<<|>>|<>|\.\.\.|!(?!=)|[?$@&|^~;`\\#])
+      | (?P<op>\*\*|//|==|!=|<=|>=|[-+*/%()\[\]{},:.<>=])
+    ) [ \t\r\n\f]*
+  | (?P<space>[ \t\r\n\f]+)
     """,
     re.VERBOSE,
 )
+"""A token with the space behind it; a text keeps its spaces."""
 _FIELD_END = re.compile(r"[}:]|!(?!=)")
 _CONVERSION = re.compile(r"!\w*")
 _FORMAT = re.compile(r":([^{}\n'\"]*)")
@@ -113,27 +115,28 @@ class _Lexer:
         while self.at < len(self.text):
             if inside and self.depth == outer and _FIELD_END.match(self.text, self.at):
                 break
-            token = self._next()
-            if token is not None:
-                found.append(token)
+            match = _NEXT.match(self.text, self.at)
+            if match is None:
+                self._fail("syntax", f"{self.text[self.at]!r} has no meaning in an expression", self.at)
+            if match.lastgroup != "space":
+                found.append(self._token(match, match.lastgroup))
+            else:
+                self.at = match.end()
         found.append(Token("end", "", self.at, self.at))
         return found
 
-    def _next(self) -> Token | None:
-        match = _NEXT.match(self.text, self.at)
-        if match is None:
-            self._fail("syntax", f"{self.text[self.at]!r} has no meaning in an expression", self.at)
-        kind, start = match.lastgroup, self.at
+    def _token(self, match: re.Match[str], kind: Any) -> Token:
+        start, end = match.span(kind)
+        text: str = match[kind]
         self.at = match.end()
-        if kind == "space":
-            return None
         if kind == "quote":
-            return self._quoted(match[0], start)
+            return self._quoted(text, start)
+        value = None
         if kind == "number":
-            return Token("number", match[0], start, self.at, self._number(match[0], start))
-        if kind == "op":
-            self._count(match[0], start)
-        return Token(kind, match[0], start, self.at)  # type: ignore[arg-type]
+            value = self._number(text, start)
+        elif kind == "op":
+            self._count(text, start)
+        return tuple.__new__(Token, (kind, text, start, end, value))  # half the time of its own constructor
 
     def _count(self, sign: str, start: int) -> None:
         if sign in _OPEN:
