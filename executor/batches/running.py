@@ -31,6 +31,7 @@ from ...policies.policies import Policies
 from .. import events as e
 from ..blocking import DRIVING
 from ..events import ASIDE, PEOPLE, Event
+from ..hands.threads import Threads
 from ..journal.journal import BatchLog, Journal, Log, Opening
 from ..mind.batch import (
     BatchState,
@@ -90,7 +91,7 @@ class BatchRuntime:
         self._log = log
         self._journal = journal
         self._host = host
-        self._rows_host = host._replace(watch=None)
+        self._rows_host = host._replace(watch=None, threads=host.threads or Threads(), rules={})
         self._common: Common
         self.policies: Policies
         """By which rows that begin now go."""
@@ -463,6 +464,8 @@ class BatchRuntime:
                 raise runtime.problem
             self.state.live.discard(ordinal)
             self._ended(opening, state)
+            if state.root is not None:
+                state.root.dissolve()
         except JournalError as error:
             self._fail(error)
 
