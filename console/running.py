@@ -18,7 +18,6 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import options as o
 from . import telling, watching
-from .asking import login_name
 from .batches import command as commands
 from .batches.command import Going
 from .driving import code_of, desk, driven
@@ -142,21 +141,16 @@ def resume(
         raise BadInput(
             "say which run goes on: its id, or `last`; or --watch, which takes up all that can go on"
         )
-    going = Going.read(decide, by, reason, moved=moved)
-    return go_on(screen, setting, run_id, going, full=full, accept_changes=accept_changes)
+    going = Going.read(decide, by, reason, moved=moved, accepts=accept_changes)
+    return go_on(screen, setting, run_id, going, full=full)
 
 
-def go_on(
-    screen: Screen, setting: Setting, run_id: str, going: Going, *, full: bool, accept_changes: bool = False
-) -> Code:
+def go_on(screen: Screen, setting: Setting, run_id: str, going: Going, *, full: bool) -> Code:
     """Take up one run, or batch, that was interrupted or waits, with answers."""
-    by = going.by
     with stored(setting.kept.journal, key=setting.kept.journal_key) as journal:
         assert journal is not None
         run_id = run_in(journal, run_id)
         if is_batch(journal, run_id):
-            if accept_changes:
-                raise BadInput("a batch goes on as it was approved, so --accept-changes is for runs only")
             return commands.go_on(screen, setting, journal, run_id, going)
         if (whole := batch_of_row(journal, run_id)) != run_id:
             going_on = setting.command("resume", whole)
@@ -169,10 +163,10 @@ def go_on(
             for event in journal.events(run_id):
                 view.progress.take(event)
             loaded = setting.loaded()
-            asks = desk(screen, view, by, loaded["registry"])
+            asks = desk(screen, view, going.by, loaded["registry"])
             engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=asks)
-            who = (by or login_name()) if accept_changes else ""
-            take_up = partial(engine.resume, run_id, decisions=going.answers, accept_changes=who)
+            accepts = going.accepted_by
+            take_up = partial(engine.resume, run_id, decisions=going.answers, accept_changes=accepts)
             return driven(screen, setting, view, take_up, full=full)
 
 

@@ -399,15 +399,42 @@ async def test_a_real_server_that_refuses_is_a_failure_of_its_kind(model: LocalM
     assert classify(denied.value).kind == "permission"
 
 
-# ---- the recommended model -----------------------------------------------------------------------------------------
-
 CALL = [{"name": "get.weather", "description": "Weather.", "parameters": TOOLS["weather"].input.document}]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_who_must_call_a_tool_calls_one_that_there_is(model: LocalModel) -> None:
+    """Whole and streamed; arguments fit their schema, though this model does not know what it does."""
+    one = {"parallel_tool_calls": False, "max_completion_tokens": 200}
+    named = {"type": "function", "function": {"name": "get.weather"}}
+    whole = await model.agenerate(ASK, tools=CALL, config={**one, "tool_choice": "required"})
+    heard = await ask_streaming(model, ASK, lambda _: None, tools=CALL, config={**one, "tool_choice": named})
+    assert (whole.tool_calls, whole.finish_reason) == (heard.tool_calls, heard.finish_reason)
+    (call,) = whole.tool_calls
+    assert (call.name, whole.finish_reason) == ("get.weather", "tool_calls")
+    assert TOOLS["weather"].input.accepts(dict(call.args))
+    with pytest.raises(BadInput, match="or the function of a tool"):
+        await model.agenerate(ASK, tools=CALL, config={"tool_choice": "weather"})
+
+
+@pytest.mark.proof
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_beside_tools_an_answer_fits_its_schema(model: LocalModel) -> None:
+    """It is a call, or JSON of that form; nothing else is possible."""
+    config = {"max_completion_tokens": 300}
+    answer = await model.agenerate(ASK, tools=CALL, response_format=NUMBER, config=config)
+    assert answer.tool_calls or list(json.loads(answer.content)) == ["n"]
+
+
+# ---- the recommended model -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.proof
 @pytest.mark.anyio
 async def test_the_recommended_model_calls_tools_whole_and_streamed() -> None:
-    """Names go out as its server accepts them and come back as ours."""
+    """By itself: nothing says that it must."""
     try:
         path = fetched(LARGE)
     except ImportError as error:

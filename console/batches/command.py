@@ -295,6 +295,7 @@ def retry(
     by: o.By = None,
     reason: o.Reason = "",
     minds: Minds,
+    accept_changes: o.Accept = False,
     rules: Rules,
     authorize: o.AuthorizeWord = None,
 ) -> Code:
@@ -303,7 +304,7 @@ def retry(
     They are the same runs: what they had done stays done, and is not done twice. Rows that never had their turn begin.
     """
     setting = Setting(tools, rules, minds, kept, authorize)
-    going = Going.read(decide, by, reason, again=True, moved=moved)
+    going = Going.read(decide, by, reason, again=True, moved=moved, accepts=accept_changes)
     with stored(kept.journal, key=kept.journal_key) as journal:
         assert journal is not None
         batch_id = run_in(journal, batch_id)
@@ -313,15 +314,21 @@ def retry(
 
 @dataclass(frozen=True)
 class Going:
-    """How a run or a batch goes on: with which answers, and who gives others at a terminal.
+    """How a run or a batch goes on: with which answers, and who gives others at a terminal, or accepts what changed.
 
     Of a batch: `again` tries what failed, `moved` is where its rows are now.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     by: str | None = None
+    accepts: bool = False
     again: bool = False
     moved: str | None = None
+
+    @property
+    def accepted_by(self) -> str:
+        """Who accepts what changed since; "" for nobody."""
+        return (self.by or login_name()) if self.accepts else ""
 
     @classmethod
     def read(cls, words: Sequence[str], by: str | None, reason: str, **rest: Any) -> Going:
@@ -348,7 +355,8 @@ def go_on(screen: Screen, setting: Setting, journal: Journal, batch_id: str, goi
         again = _rows_again(screen, engine, batch_id, going.moved, outputs.get("failures"))
         options = again._asdict() if again is not None else {}
         take_up = engine.retry_batch if going.again else engine.resume_batch
-        begin = partial(take_up, batch_id, decisions=going.answers, **options)
+        accepts = going.accepted_by
+        begin = partial(take_up, batch_id, decisions=going.answers, accept_changes=accepts, **options)
         return _driven(screen, setting, view, begin, outputs.get("failures"))
 
 

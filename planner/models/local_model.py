@@ -23,6 +23,7 @@ import anyio.to_thread
 from ...policies.classification import classify
 from ...policies.errors import BadInput
 from ...policies.failures import Happened, Kind, ToolFailure
+from .call_blocks import CHOICES, Blocks, Offer, json_rule, offered
 from .chunks import AIMessageChunk
 from .gguf import Gguf, read_gguf
 from .known_models import RECOMMENDED, find_model
@@ -83,9 +84,12 @@ class LocalModel:
         config: Mapping[str, Any] | None = None,
     ) -> AIMessage:
         """The answer. Raises `ToolFailure` for what is none, and what the package `openai` raises."""
-        server, asked = await self._begin(messages, tools)
+        offer = offered(tools, {**self.options, **(config or {})})
+        messages = offer.told(messages) if offer is not None else messages
+        server, asked = await self._begin(messages)
         try:
-            return await asked.agenerate(messages, **self._options(server, tools, response_format, config))
+            answer = await asked.agenerate(messages, **self._options(server, offer, response_format, config))
+            return Blocks().whole(answer) if offer is not None else answer
         except Exception as error:
             await _expect_running(server, error)
             raise
@@ -99,12 +103,15 @@ class LocalModel:
         config: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[AIMessageChunk, None]:
         """The answer, part by part; a failure may come after some of them."""
-        server, asked = await self._begin(messages, tools)
+        offer = offered(tools, {**self.options, **(config or {})})
+        messages = offer.told(messages) if offer is not None else messages
+        server, asked = await self._begin(messages)
+        blocks = Blocks()
         try:
-            options = self._options(server, tools, response_format, config)
+            options = self._options(server, offer, response_format, config)
             async with aclosing(asked.astream(messages, **options)) as parts:
                 async for part in parts:
-                    yield part
+                    yield blocks.heard(part) if offer is not None else part
         except Exception as error:
             await _expect_running(server, error)
             raise
@@ -126,43 +133,37 @@ class LocalModel:
     def _options(
         self,
         server: LlamaServer,
-        tools: Sequence[Mapping[str, Any]] | None,
+        offer: Offer | None,
         schema: Mapping[str, Any] | None,
         config: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
-        """A schema goes along as a grammar where that is possible: llama.cpp takes none beside tools."""
-        if schema is None or tools or not (server.guided or GRAMMAR in schema):
-            return {"tools": tools, "response_format": schema, "config": config}
-        return {"config": _held_to(schema, {**self.options, **(config or {})})}
+        """What the answer may be goes along as a grammar where that is possible."""
+        options = _sent({**self.options, **(config or {})})
+        if offer is not None:
+            return {"config": _with_grammar(offer.grammar(schema), options) if server.guided else options}
+        if schema is None or not (server.guided or GRAMMAR in schema):
+            return {"response_format": schema, "config": options}
+        return {"config": _held_to(schema, options)}
 
-    async def _begin(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
-    ) -> tuple[LlamaServer, OpenAIModel]:
+    async def _begin(self, messages: Sequence[Message]) -> tuple[LlamaServer, OpenAIModel]:
         """The server, running, with the beginning of this prompt in it, and how to ask it."""
         if self._held is None:
             self._held, self._let_go = shared(self._settings, self)
         server = self._held
         address = await anyio.to_thread.run_sync(server.address)
-        asked = OpenAIModel(self.name, base_url=f"{address}/v1", api_key=server.key, **self.options)
+        asked = OpenAIModel(self.name, base_url=f"{address}/v1", api_key=server.key, **_sent(self.options))
         first = messages[0] if messages else None
         if isinstance(first, SystemMessage) and len(first.content) >= _WORTH_KEEPING:
-            await _Beginning(server, asked, address, first, tools).make_ready()
+            await _Beginning(server, asked, address, first).make_ready()
         return server, asked
 
 
 class _Beginning:
-    """The system message and the tools of a prompt: read by the model once, then loaded from disk."""
+    """The system message of a prompt, with its tools: read by the model once, then loaded from disk."""
 
-    def __init__(
-        self,
-        server: LlamaServer,
-        asked: OpenAIModel,
-        address: str,
-        first: SystemMessage,
-        tools: Sequence[Mapping[str, Any]] | None,
-    ) -> None:
+    def __init__(self, server: LlamaServer, asked: OpenAIModel, address: str, first: SystemMessage) -> None:
         self.server, self.asked, self.address = server, asked, address
-        body = chat_body([first], Names(tools), tools=tools, response_format=None, strict=False)
+        body = chat_body([first], Names(None), tools=None, response_format=None, strict=False)
         self.body = {**body, "max_tokens": 1}
         settings = server.settings
         self.prefix = Prefix(
@@ -202,23 +203,17 @@ class _Beginning:
         return await self.asked.post(f"{self.address}/slots/0?action={action}", {"filename": name})
 
 
-_GUIDANCE = {
-    "x-guidance": {
-        "whitespace_flexible": False,
-        "item_separator": ", ",
-        "key_separator": ": ",
-        "lenient": True,
-    }
-}
-"""JSON on one line: indentation is a third of what a model writes. Keywords that are not known are left to the check.
-
-https://github.com/guidance-ai/llguidance/blob/main/docs/json_schema.md
-"""
+def _sent(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that the server is told; what may be called stands in the grammar."""
+    return {name: value for name, value in options.items() if name not in CHOICES}
 
 
 def _held_to(schema: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a question whose answer fits this schema, as a grammar."""
-    grammar = schema.get(GRAMMAR) or f"%llguidance {{}}\nstart: %json {json.dumps({**schema, **_GUIDANCE})}"
+    return _with_grammar(schema.get(GRAMMAR) or f"%llguidance {{}}\nstart: {json_rule(schema)}", options)
+
+
+def _with_grammar(grammar: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "extra_body": {**options.get("extra_body", {}), "grammar": grammar}}
 
 
