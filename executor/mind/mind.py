@@ -73,8 +73,10 @@ def advance(state: State, event: Event) -> tuple[Command, ...]:
     state.given = given
     _ON[type(event)](state, event)
     if state.closed is None:
-        enter_ready(state)
-        make_room(state)
+        if state.ready:
+            enter_ready(state)
+        if state.lanes or state.again:
+            make_room(state)
         if len(state.open) == len(state.decisions):  # state.resting, inlined: asked at every event
             _rest(state)
     return tuple(given)
