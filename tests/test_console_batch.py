@@ -499,8 +499,7 @@ def test_what_cannot_be_a_batch_is_told(shell: Shell, words: list[str], told: st
     [
         (["edit", "last", "canary", "{}"], "say one of approve, reject"),
         (["decide", "last", "cnary", "approve"], "did you mean 'canary'"),
-        (["replay", "last"], "not run again on its record"),
-        (["replay", "last.1"], "not run again on its record"),
+        (["replay", "last"], "each of its rows is run again by itself"),
         (["fork", "last", "--from", "paid", "--tools", "shop.py"], "is a batch, and no run"),
         (["show", "last", "--at", "99"], "has the events 1 to"),
         (["resume", "last.1", "--tools", "shop.py"], "is a row of batch"),
