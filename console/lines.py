@@ -34,6 +34,7 @@ __all__ = [
     "padded",
     "plain",
     "seconds",
+    "section",
     "short_digest",
     "stacked",
     "value_text",
@@ -77,6 +78,11 @@ def joined(parts: Iterable[Cell]) -> Text:
 def heading(text: str, style: str = "bold") -> Text:
     """The title of a part; one of ours."""
     return Text(text, style)
+
+
+def section(title: str, part: RenderableType | None, style: str = "bold") -> list[RenderableType]:
+    """A part under its heading; nothing where there is none."""
+    return [] if part is None else [Text(), heading(title, style), indented(part)]
 
 
 def stacked(*parts: RenderableType | None) -> Group:

@@ -14,7 +14,7 @@ from ..executor.batches.batch import Batch, batch_of_row, is_batch, read_batch
 from ..executor.changes import contracts_of
 from ..executor.children import parent_of, root_of
 from ..executor.engine import Engine
-from ..executor.events import BatchOpened, Event, encode
+from ..executor.events import BatchOpened, Event, RowsReopened, RunOpened, RunResumed, encode
 from ..executor.journal.journal import RunLine, at_rest
 from ..executor.journal.sqlite_journal import SqliteJournal
 from ..executor.recorded import read_run
@@ -221,8 +221,9 @@ def replay(
 
 
 def _recorded_tools(journal: SqliteJournal, run_id: str) -> Registry:
-    """The tools of a run as they were, by their contracts alone."""
-    contracts = contracts_of(list(journal.events(run_id)))
+    """The tools of a run, or of the batch of a row, as they were, by their contracts alone."""
+    kinds = (RunOpened, BatchOpened, RunResumed, RowsReopened)
+    contracts = contracts_of(list(journal.some(batch_of_row(journal, run_id), kinds)))
     return Registry(*(Tool.from_contract(contract) for contract in contracts.values()))
 
 

@@ -18,9 +18,8 @@ from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import options as o
 from . import telling, watching
-from .asking import login_name
 from .batches import command as commands
-from .batches.command import Going
+from .batches.command import Going, Onward
 from .driving import code_of, desk, driven
 from .given import read_duration, read_given_plan
 from .journals import Opened, run_in, stored
@@ -28,7 +27,7 @@ from .lines import line, plain
 from .live import View
 from .planning import approval_here, checked
 from .screen import Code, Interrupted, Screen
-from .setting import Consent, Given, Kept, Minds, Rules, Setting
+from .setting import Approving, Around, Given, Kept, Rules, Setting
 from .waiting import wait_for
 
 __all__ = ["cancel", "fork", "go_on", "rehearse", "resume", "run"]
@@ -40,26 +39,18 @@ def run(
     *,
     tools: o.Tools,
     given: Given,
-    approval_file: o.ApprovalFile = None,
-    approver_keys: o.ApproverKey = o.MANY,
     ask: o.Ask = False,
-    yes: o.Yes = False,
-    by: o.By = None,
-    scope: o.ScopeWord = "none",
+    approving: Approving,
     deadline: o.Deadline = None,
-    key: o.SigningKey = None,
-    kept: Kept,
-    minds: Minds,
+    around: Around,
     full: o.Full = False,
-    rules: Rules,
-    authorize: o.AuthorizeWord = None,
 ) -> Code:
     """Run a plan.
 
     With a planner, steps that fail are planned anew. Ctrl-C pauses the run; with a journal it can be resumed.
     """
-    setting = Setting(tools, rules, minds, kept, authorize, tuple(approver_keys))
-    consent = Consent(approval_file, ask, yes, by, scope, key=key).held()
+    setting = around.with_tools(tools, approving.approver_keys)
+    consent, kept = approving.consent(ask=ask), around.kept
     approval = consent.given(kept.journal)
     wanted = read_duration(deadline)
     plan, source = read_given_plan(path)
@@ -70,7 +61,7 @@ def run(
     if approval is None:
         approval = approval_here(screen, engine, plan, inputs, consent, full=full)
     with Opened(kept.journal, key=kept.journal_key) as journal, View(screen) as view:
-        decide = desk(screen, view, by, loaded["registry"])
+        decide = desk(screen, view, consent.by, loaded["registry"])
         memory = journal if journal is not None else MemoryJournal()
         engine = Engine(**loaded, journal=memory, watch=view.watch, listen=view.listen, decide=decide)
         begin = partial(engine.run, plan, inputs=inputs, approval=approval, deadline=wanted)
@@ -118,45 +109,32 @@ def resume(
     partly: o.Partly = False,
     paused: o.Paused = False,
     every: o.Every = 0.25,
-    kept: Kept,
-    decide: o.Decide = o.MANY,
-    by: o.By = None,
-    reason: o.Reason = "",
-    moved: o.MovedRows = None,
-    minds: Minds,
+    onward: Onward,
+    around: Around,
     full: o.Full = False,
-    accept_changes: o.Accept = False,
-    rules: Rules,
-    authorize: o.AuthorizeWord = None,
 ) -> Code:
     """Go on with a run, or a batch.
 
     One that was interrupted, or waits for a person; or, with --watch, all that can go on, until Ctrl-C. What is settled is
     not done again.
     """
-    setting = Setting(tools, rules, minds, kept, authorize)
+    setting = around.with_tools(tools)
     if watch:
-        one = run_id is not None or bool(decide)
+        one = run_id is not None or bool(onward.decide)
         return watching.watch(screen, setting, one=one, once=once, partly=partly, paused=paused, every=every)
     if run_id is None:
         raise BadInput(
             "say which run goes on: its id, or `last`; or --watch, which takes up all that can go on"
         )
-    going = Going.read(decide, by, reason, moved=moved)
-    return go_on(screen, setting, run_id, going, full=full, accept_changes=accept_changes)
+    return go_on(screen, setting, run_id, onward.going(), full=full)
 
 
-def go_on(
-    screen: Screen, setting: Setting, run_id: str, going: Going, *, full: bool, accept_changes: bool = False
-) -> Code:
+def go_on(screen: Screen, setting: Setting, run_id: str, going: Going, *, full: bool) -> Code:
     """Take up one run, or batch, that was interrupted or waits, with answers."""
-    by = going.by
     with stored(setting.kept.journal, key=setting.kept.journal_key) as journal:
         assert journal is not None
         run_id = run_in(journal, run_id)
         if is_batch(journal, run_id):
-            if accept_changes:
-                raise BadInput("a batch goes on as it was approved, so --accept-changes is for runs only")
             return commands.go_on(screen, setting, journal, run_id, going)
         if (whole := batch_of_row(journal, run_id)) != run_id:
             going_on = setting.command("resume", whole)
@@ -169,10 +147,10 @@ def go_on(
             for event in journal.events(run_id):
                 view.progress.take(event)
             loaded = setting.loaded()
-            asks = desk(screen, view, by, loaded["registry"])
+            asks = desk(screen, view, going.by, loaded["registry"])
             engine = Engine(**loaded, journal=journal, watch=view.watch, listen=view.listen, decide=asks)
-            who = (by or login_name()) if accept_changes else ""
-            take_up = partial(engine.resume, run_id, decisions=going.answers, accept_changes=who)
+            accepts = going.accepted_by
+            take_up = partial(engine.resume, run_id, decisions=going.answers, accept_changes=accepts)
             return driven(screen, setting, view, take_up, full=full)
 
 
@@ -182,24 +160,18 @@ def fork(
     *,
     from_step: o.FromStep,
     tools: o.Tools,
-    kept: Kept,
     path: o.OtherPlan = None,
-    approval_file: o.ApprovalFile = None,
     ask: o.Ask = False,
-    yes: o.Yes = False,
-    by: o.By = None,
-    scope: o.ScopeWord = "none",
-    minds: Minds,
+    approving: Approving,
+    around: Around,
     full: o.Full = False,
-    rules: Rules,
-    authorize: o.AuthorizeWord = None,
 ) -> Code:
     """Begin a new run where another stood before one of its steps.
 
     What was settled before is taken over and not called again; what acted is asked about before it is done once more.
     """
-    setting = Setting(tools, rules, minds, kept, authorize)
-    consent = Consent(approval_file, ask, yes, by, scope).held()
+    setting = around.with_tools(tools, approving.approver_keys)
+    consent, kept = approving.consent(ask=ask), around.kept
     approval = consent.given(kept.journal)
     loaded = setting.loaded()
     engine = Engine(**loaded)
@@ -211,7 +183,7 @@ def fork(
         if approval is None:
             approval = approval_here(screen, engine, plan, origin.inputs, consent, full=full)
         with View(screen) as view:
-            decide = desk(screen, view, by, loaded["registry"])
+            decide = desk(screen, view, consent.by, loaded["registry"])
             engine = Engine(**loaded, journal=found, watch=view.watch, listen=view.listen, decide=decide)
             begin = partial(engine.fork, run_id, from_step=from_step, plan=plan, approval=approval)
             return driven(screen, setting, view, begin, full=full)

@@ -6,6 +6,7 @@ A command that takes one of these takes all its options, in this order.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
@@ -29,7 +30,7 @@ from .given import (
 from .lines import plain
 from .loading import load_authorize, load_model, load_planner, load_registry
 
-__all__ = ["Consent", "Given", "Kept", "Minds", "Rules", "Setting", "scope_of"]
+__all__ = ["Approving", "Around", "Consent", "Given", "Kept", "Minds", "Rules", "Setting", "scope_of"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,36 @@ class Given:
         """What was typed."""
         file = ["--inputs", self.inputs] if self.inputs is not None else []
         return [*file, *(word for pair in self.sets for word in ("--set", pair))]
+
+
+@dataclass(frozen=True)
+class Around:
+    """What stands around a run, or a batch, wherever it begins or goes on."""
+
+    kept: Kept = field(default_factory=Kept)
+    minds: Minds = field(default_factory=Minds)
+    rules: Rules = field(default_factory=Rules)
+    authorize: o.AuthorizeWord = None
+
+    def with_tools(self, tools: str, approver_keys: Sequence[str] = ()) -> Setting:
+        """All that makes an engine."""
+        return Setting(tools, self.rules, self.minds, self.kept, self.authorize, tuple(approver_keys))
+
+
+@dataclass(frozen=True)
+class Approving:
+    """How a plan is approved that is to run now: by a file, or by a yes given here."""
+
+    approval_file: o.ApprovalFile = None
+    approver_keys: o.ApproverKey = field(default_factory=list)
+    yes: o.Yes = False
+    by: o.By = None
+    scope: o.ScopeWord = "none"
+    key: o.SigningKey = None
+
+    def consent(self, *, ask: bool) -> Consent:
+        """The same, once its words make sense; `ask`: whoever sits here is asked. Raises `BadInput`."""
+        return Consent(self.approval_file, ask, self.yes, self.by, self.scope, key=self.key).held()
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,12 @@ from .lines import (
     block,
     clipped,
     columns,
-    heading,
     indented,
     joined,
     line,
     plain,
     seconds,
+    section,
     stacked,
     value_text,
 )
@@ -99,12 +99,12 @@ def account(run: Run, *, took: float | None = None, full: bool = False) -> Rende
     parts: list[RenderableType] = [_verdict(run, took)]
     if run.message and (run.state != "done" or run.rehearsal):
         parts.append(block(run.message, limit=2000))
-    parts += _titled("Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None)
-    parts += _titled("Failures", stacked(*_failures(run, limit)) if run.failures else None)
-    parts += _titled("Budget", columns([*_bounds(run)]) if run.budget != Budget() else None)
-    parts += _titled("Dialogue", dialogue(run, full=full) if run.messages else None)
-    parts += _titled("Questions", questions(run.waiting, limit) if run.waiting else None)
-    parts += _titled("Output", _output(run, limit) if run.output is not None else None)
+    parts += section("Steps", columns([_step(*row) for row in _rows(run)]) if run.steps else None)
+    parts += section("Failures", stacked(*_failures(run, limit)) if run.failures else None)
+    parts += section("Budget", columns([*_bounds(run)]) if run.budget != Budget() else None)
+    parts += section("Dialogue", dialogue(run, full=full) if run.messages else None)
+    parts += section("Questions", questions(run.waiting, limit) if run.waiting else None)
+    parts += section("Output", _output(run, limit) if run.output is not None else None)
     return stacked(*parts)
 
 
@@ -167,10 +167,6 @@ def _bound(name: str, used: float, most: float, left: float) -> list[RenderableT
 
 def _round(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:,.6g}"
-
-
-def _titled(title: str, part: RenderableType | None) -> list[RenderableType]:
-    return [] if part is None else [Text(), heading(title), indented(part)]
 
 
 def _rows(run: Run) -> Iterator[tuple[StepResult, Step | None, int]]:

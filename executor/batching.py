@@ -7,7 +7,7 @@ a journal -> the batch replayed -> what is left goes on
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from os import PathLike
@@ -34,7 +34,7 @@ from .batches.running import BatchRuntime, answer_of_batch
 from .batches.sources import Rows
 from .batches.writing import Outputs, Written
 from .blocking import block, first_error
-from .changes import Terms, accepted_by
+from .changes import accepted_by, terms_of
 from .driving import Driving, answers_in, expect_inside, held, spent_json
 from .events import ASIDE
 from .handed_in import check_deadline, check_run_id
@@ -208,27 +208,66 @@ class Batching(Driving):
         columns: Mapping[str, str] | None = None,
         constants: Mapping[str, Any] | None = None,
         decisions: Mapping[str, Answer | str] | None = None,
+        accept_changes: str = "",
     ) -> Batch:
         """Take up a batch that was interrupted or waits. `decisions` answers its questions by id.
 
         Its rows are in the journal. `rows` may be given to be held against them: a source that has changed is refused. They are
         needed where the batch was interrupted before all of them were in the journal, and for its file of failures, which has
-        rows as the source has them. Raises what `resume` raises.
+        rows as the source has them. Other tools, rules or principal than it was opened with are refused, unless somebody accepts
+        the changes by name; rows that begin or go on then go by what is new. Raises what `resume` raises.
         """
+        given = partial(self._examined_again, rows=rows, columns=columns, constants=constants)
+        return await self._go_on(batch_id, given, decisions or {}, accept_changes, again=False)
+
+    async def retry_batch(
+        self,
+        batch_id: str,
+        *,
+        rows: Rows | None = None,
+        columns: Mapping[str, str] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        decisions: Mapping[str, Answer | str] | None = None,
+        accept_changes: str = "",
+    ) -> Batch:
+        """Try again the rows of a closed batch that are not done, and begin those that never did.
+
+        They are the same runs: what had succeeded in them stays, calls have the keys that they had, and an act that has
+        happened is never made again. Rows that were set aside stay so. The approval of the batch covers it. `rows` are those of
+        the batch, and `accept_changes` is who accepts what changed, as in `resume_batch`. Raises what that raises.
+        """
+        given = partial(self._examined_again, rows=rows, columns=columns, constants=constants)
+        return await self._go_on(batch_id, given, decisions or {}, accept_changes, again=True)
+
+    async def _go_on(
+        self,
+        batch_id: str,
+        examined_again: Callable[[BatchState], Awaitable[Examined | None]],
+        decisions: Mapping[str, Answer | str],
+        accept_changes: str,
+        *,
+        again: bool,
+    ) -> Batch:
+        """Take up a batch that is open, or (`again`) one that is closed."""
         expect(str, batch_id, "the id of a batch")
+        expect(str, accept_changes, "who accepts the changes")
         await self._learn()
         log = self.journal.reopen(batch_id)
         with held(log):
             state = self._batch_state(batch_id)
-            if state.closed is not None:
-                raise is_closed(batch_id, state.closed, what="batch")
-            examined = await self._examined_again(state, rows, columns, constants)
+            (_expect_to_retry if again else _expect_open)(state)
+            examined = await examined_again(state)
             if examined is not None and state.rows is None:
                 await self._expect_no_secret_in(examined)
-            answers = _answers(state, decisions or {})
-            batch = self._taken_up_batch(state, log, self._written_again(state, examined))
+            answers = _answers(state, decisions)
+            written = self._written_again(state, examined)
+            batch, accepted = self._taken_up_batch(state, log, written, accept_changes)
             with self._told_of_batch(batch) as trace:
-                batch.write(e.RunResumed(*batch.stamp(), self.principal, trace=trace))
+                batch.write(
+                    e.RowsReopened(*batch.stamp(), self.principal.id, trace, accepted)
+                    if again
+                    else e.RunResumed(*batch.stamp(), self.principal, trace=trace, accepted=accepted)
+                )
                 for id_, answer in answers.items():
                     batch.write(decision_made(id_, answer, batch.stamp()))
                 if state.rows is None:
@@ -249,8 +288,7 @@ class Batching(Driving):
         log = await self._reopened(batch_id, patience)
         with held(log):
             state = self._batch_state(batch_id)
-            if state.closed is not None:
-                raise is_closed(batch_id, state.closed, what="batch")
+            _expect_open(state)
             answers = _answers(state, decisions)
             batch = self._batch_runtime(state, log)
             batch.put_aside()
@@ -289,45 +327,8 @@ class Batching(Driving):
     def _close_batch(self, batch_id: str, log: BatchLog) -> None:
         """Close a batch that nobody drives."""
         state = self._batch_state(batch_id)
-        if state.closed is not None:
-            raise is_closed(batch_id, state.closed, what="batch")
+        _expect_open(state)
         self._batch_runtime(state, log).close_cancelled()
-
-    async def retry_batch(
-        self,
-        batch_id: str,
-        *,
-        rows: Rows | None = None,
-        columns: Mapping[str, str] | None = None,
-        constants: Mapping[str, Any] | None = None,
-        decisions: Mapping[str, Answer | str] | None = None,
-    ) -> Batch:
-        """Try again the rows of a closed batch that are not done, and begin those that never did.
-
-        They are the same runs: what had succeeded in them stays, calls have the keys that they had, and an act that has
-        happened is never made again. Rows that were set aside stay so. The approval of the batch covers it. `rows` are those of
-        the batch, as in `resume_batch`. Raises what that raises.
-        """
-        expect(str, batch_id, "the id of a batch")
-        await self._learn()
-        log = self.journal.reopen(batch_id)
-        with held(log):
-            state = self._batch_state(batch_id)
-            if state.closed is None:
-                raise BadInput(
-                    f"batch {batch_id!r} is not closed: take it up with resume_batch, or `foreplan resume`"
-                )
-            if not (state.failed or state.left or state.parked or state.shared in ("failed", "stopped")):
-                raise BadInput(
-                    f"batch {batch_id!r} has no row that could be tried again: {state.closed.message}"
-                )
-            examined = await self._examined_again(state, rows, columns, constants)
-            batch = self._taken_up_batch(state, log, self._written_again(state, examined))
-            with self._told_of_batch(batch) as trace:
-                batch.write(e.RowsReopened(*batch.stamp(), self.principal.id, trace))
-                for id_, answer in _answers(state, decisions or {}).items():
-                    batch.write(decision_made(id_, answer, batch.stamp()))
-                return await self._drive_batch(batch)
 
     def show_batch(self, batch_id: str, *, at: int | None = None) -> Batch:
         """A batch as its journal tells it, or as it stood after its event `at`; needs none of its tools. Raises `UnknownRun`."""
@@ -454,23 +455,31 @@ class Batching(Driving):
         return written
 
     def _taken_up_batch(
-        self, state: BatchState, log: BatchLog, written: Written | None = None
-    ) -> BatchRuntime:
-        """A batch that may go on here: by the same tools, rules and principal. Raises `NotApproved`."""
+        self, state: BatchState, log: BatchLog, written: Written, who: str
+    ) -> tuple[BatchRuntime, dict[str, Any] | None]:
+        """A batch that may go on here: by the same tools, rules and principal, or by what somebody accepts in their place, which is
+        given too. Raises `NotApproved`."""
         opened = _opened(state)
-        terms = Terms(opened.principal.id, opened.policies, opened.contracts, "authorize" in opened.hooks)
-        accepted_by(
-            "",
+        terms = terms_of(opened, state.accepted)
+        accepted = accepted_by(
+            who,
             state.run,
             terms,
             self.registry,
             self.principal,
             self.policies if self._ruled else None,
             authorize=self._host.authorize is not None,
+            what="batch",
         )
+        rules = terms.policies
+        if accepted is not None and "policies" in accepted:
+            rules = self.policies
+            accepted["reserve"] = self.reserve(opened.plan, state.rules)
         batch = self._batch_runtime(state, log, written)
-        batch.go_by(common_of(opened, self._registry_of(state), self.principal))
-        return batch
+        common = common_of(opened, self._registry_of(state), self.principal)
+        by = who or next((event.accepted["by"] for event in state.accepted[-1:] if event.accepted), "")
+        batch.go_by(common, rules if rules != opened.policies else None, by)
+        return batch, accepted
 
     def _registry_of(self, state: BatchState) -> Registry:
         return self.registry.only(names=list(_opened(state).contracts))
@@ -499,8 +508,8 @@ class Batching(Driving):
             else telemetry.batch(batch.state, batch.run, self._safe.scrubber)
         )
 
-    def _take_up_row(self, runtime: Runtime) -> tuple[Any, ...]:
-        return self._taken_up(runtime, {})
+    def _take_up_row(self, runtime: Runtime, accepted: dict[str, Any] | None) -> tuple[Any, ...]:
+        return self._taken_up(runtime, {}, accepted=accepted)
 
     async def _drive_batch(self, batch: BatchRuntime) -> Batch:
         self._batches[batch.run] = batch
@@ -552,6 +561,22 @@ def _opened(state: BatchState) -> e.BatchOpened:
     if state.opened is None:
         raise UnknownRun("the journal of this batch does not begin with its opening")
     return state.opened
+
+
+def _expect_open(state: BatchState) -> None:
+    """Raises `BadInput` where the batch is closed."""
+    if state.closed is not None:
+        raise is_closed(state.run, state.closed, what="batch")
+
+
+def _expect_to_retry(state: BatchState) -> None:
+    """Raises `BadInput` where the batch is not closed, or has nothing that could be tried again."""
+    if state.closed is None:
+        raise BadInput(
+            f"batch {state.run!r} is not closed: take it up with resume_batch, or `foreplan resume`"
+        )
+    if not (state.failed or state.left or state.parked or state.shared in ("failed", "stopped")):
+        raise BadInput(f"batch {state.run!r} has no row that could be tried again: {state.closed.message}")
 
 
 def _answers(state: BatchState, decisions: Mapping[str, Answer | str]) -> dict[str, Answer]:

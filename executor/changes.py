@@ -15,7 +15,7 @@ from ..policies.errors import NotApproved
 from ..policies.permissions import Principal
 from ..policies.policies import Policies
 from ..registry.registry import Registry
-from .events import Event, RunOpened, RunResumed
+from .events import BatchOpened, Event, RowsReopened, RunOpened, RunResumed
 
 __all__ = ["Terms", "accepted_by", "contracts_of", "terms_of"]
 
@@ -34,14 +34,14 @@ class Terms(NamedTuple):
     authorize: bool
 
 
-def terms_of(opened: RunOpened, events: Iterable[Event] = ()) -> Terms:
-    """What a run was opened with, or what somebody accepted in its place since."""
+def terms_of(opened: RunOpened | BatchOpened, events: Iterable[Event] = ()) -> Terms:
+    """What a run, or batch, was opened with, or what somebody accepted in its place since."""
     terms = Terms(opened.principal.id, opened.policies, dict(opened.contracts), "authorize" in opened.hooks)
     for event in events:
-        if isinstance(event, RunResumed) and event.accepted is not None:
+        if isinstance(event, RunResumed | RowsReopened) and event.accepted is not None:
             rules, contracts = event.accepted.get("policies"), event.accepted.get("contracts", {})
             terms = Terms(
-                event.principal.id,
+                event.by if isinstance(event, RowsReopened) else event.principal.id,
                 terms.policies if rules is None else Policies.model_validate(rules),
                 terms.contracts | contracts,
                 terms.authorize,
@@ -50,9 +50,9 @@ def terms_of(opened: RunOpened, events: Iterable[Event] = ()) -> Terms:
 
 
 def contracts_of(events: list[Event]) -> dict[str, dict[str, Any]]:
-    """The contracts that a run goes by; {} where its journal does not begin with its opening."""
+    """The contracts that a run, or batch, goes by; {} where its journal does not begin with its opening."""
     opened = events[0] if events else None
-    return terms_of(opened, events).contracts if isinstance(opened, RunOpened) else {}
+    return terms_of(opened, events).contracts if isinstance(opened, RunOpened | BatchOpened) else {}
 
 
 def accepted_by(
@@ -64,6 +64,7 @@ def accepted_by(
     policies: Policies | None,
     *,
     authorize: bool,
+    what: str = "run",
 ) -> dict[str, Any] | None:
     """What `who` accepts by going on, as the journal keeps it; None where nothing differs.
 
@@ -79,7 +80,7 @@ def accepted_by(
     changed += rules
     if fixed or (changed and not who):
         raise NotApproved(
-            f"run {run!r} cannot go on here: {'; '.join([*fixed, *changed])}{'' if fixed else _HOW}",
+            f"{what} {run!r} cannot go on here: {'; '.join([*fixed, *changed])}{'' if fixed else _HOW}",
             differences=[*fixed, *changed],
         )
     if not changed:

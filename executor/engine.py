@@ -62,7 +62,7 @@ from .blocking import block, first_error
 from .children import answers_for, child_id, child_policies, end_of_child, is_child
 from .driving import answers_in, expect_inside, held
 from .early import Early
-from .events import ASIDE, Event
+from .events import ASIDE, Event, RowOpened
 from .handed_in import (
     check_deadline,
     check_host,
@@ -83,9 +83,9 @@ from .mind.mind import replay
 from .mind.state import Call, State
 from .planning import asks_models
 from .questions import Question, questions_in
-from .recorded import events_so_far, is_closed, read_run, recorded
+from .recorded import common_recorded, events_so_far, is_closed, read_run, recorded
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
-from .replays.comparing import Comparison, compared
+from .replays.comparing import Comparison, compared, compared_row
 from .replays.forking import fork_id, forked, plan_of
 from .resuming import Pick, Resuming, Tell
 from .run import Run, run_of
@@ -543,7 +543,8 @@ class Engine(Batching):
         """Run a recorded run again on its record: no tool, model, person or hook is asked, every decision is compared.
 
         `plan`, `tools` (default: those of this engine; their contracts count, their code is not called) and `policies`
-        may differ from those of the run. Raises `UnknownRun`, and `BadInput` where there is nothing to run again.
+        may differ from those of the run. A row of a batch keeps the plan of its batch. Raises `UnknownRun`, and `BadInput` where
+        there is nothing to run again.
         """
         expect(str, run_id, "the id of a run")
         if plan is not None:
@@ -552,6 +553,11 @@ class Engine(Batching):
             expect(Policies, policies, "the policies")
         registry = self.registry if tools is None else Registry.of(tools)
         events = list(self.journal.events(run_id))
+        if events and isinstance(events[0], RowOpened):
+            if plan is not None:
+                raise BadInput(f"{run_id!r} is a row, and runs the plan of its batch; leave the plan out")
+            common = common_recorded(self.journal, events[0].batch, shared=events[0].ordinal == 0)
+            return compared_row(events, registry, common, policies=policies, check=self._would_check)
         return compared(events, registry, plan=plan, policies=policies, check=self._would_check)
 
     def _would_check(self, plan: Plan, registry: Registry, policies: Policies, principal: Principal) -> None:

@@ -313,7 +313,7 @@ class RunPaused(NamedTuple):
 class RunResumed(NamedTuple):
     """A process takes the run up again. `seconds`: of a sub-plan, what its caller has left of its time; `trace` as in
     `RunOpened`. `accepted`: the `changes` to what it was opened with that somebody (`by`) accepts, with the `contracts`
-    and `policies` that hold from here on."""
+    and `policies` that hold from here on; of a batch with what it keeps for each row now (`reserve`)."""
 
     seq: int
     at: float
@@ -386,12 +386,13 @@ class RowOpened(NamedTuple):
 
 
 class RowReopened(NamedTuple):
-    """A row that ended is to be tried again, from what failed in it."""
+    """A row that ended is to be tried again, from what failed in it. `accepted` as in `RunResumed`, without contracts."""
 
     seq: int
     at: float
     dice: float
     principal: Principal
+    accepted: dict[str, Any] | None = None
 
 
 class RowsTaken(NamedTuple):
@@ -470,7 +471,7 @@ class GroupSettled(NamedTuple):
 class RowsReopened(NamedTuple):
     """The batch goes on after its end: rows that are not done are to be tried again, and the others to begin.
 
-    `trace` as in `RunOpened`.
+    `trace` and `accepted` as in `RunResumed`.
     """
 
     seq: int
@@ -478,6 +479,7 @@ class RowsReopened(NamedTuple):
     dice: float
     by: str
     trace: str = ""
+    accepted: dict[str, Any] | None = None
 
 
 class ToolHeld(NamedTuple):

@@ -14,7 +14,7 @@ from ..policies.errors import (
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from . import events as e
-from .changes import contracts_of
+from .changes import contracts_of, terms_of
 from .events import Event
 from .journal.journal import Journal
 from .mind.batch import shared_results
@@ -81,7 +81,8 @@ def batch_opened(journal: Journal, batch: str) -> e.BatchOpened:
 def common_recorded(journal: Journal, batch: str, *, shared: bool = False) -> Common:
     """What the rows of a batch have in common, by the contracts that were recorded; or (`shared`) the run of what they share."""
     opened = batch_opened(journal, batch)
-    tools = [Tool.from_contract(contract) for contract in opened.contracts.values()]
+    accepted = journal.some(batch, (e.RunResumed, e.RowsReopened))
+    tools = [Tool.from_contract(contract) for contract in terms_of(opened, accepted).contracts.values()]
     settled = (event for event in journal.some(batch, (e.GroupSettled,)) if isinstance(event, e.GroupSettled))
     common = common_of(opened, Registry(*tools))._replace(patches=patches_of(settled))
     if not opened.shared:

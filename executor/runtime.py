@@ -25,6 +25,7 @@ from ..planner.subplans import tools_inside
 from ..policies.effect import Effect
 from ..policies.errors import BadInput, JournalError
 from ..policies.failures import Failure, Happened, Kind
+from ..policies.pace import Rules
 from ..policies.permissions import Principal
 from ..policies.secrets import Secret
 from ..policies.text import shorten
@@ -108,6 +109,10 @@ class Host(NamedTuple):
     readers: Sequence[Watcher] = ()
     """Who reads the events of all runs of an engine; they come and go."""
     telemetry: Observer | None = None
+    threads: Threads | None = None
+    """Where sync tools and hooks run, if not in threads of the run's own."""
+    rules: dict[str, Rules] | None = None
+    """The pace of tools, by name, as runs of one principal under the same policies have worked it out."""
 
     def inside(self) -> Host:
         """The host of a sub-plan's run: what stands around its calls is the same, but it is planned, watched and answered
@@ -124,6 +129,7 @@ class Host(NamedTuple):
             chunk=None,
             child=None,
             leaving=INTERRUPTED,
+            rules=None,
         )
 
     @property
@@ -140,6 +146,7 @@ class Host(NamedTuple):
 
 
 _LOG = logging.getLogger("foreplan")
+_EMPTY = Context()
 
 _BREATH = 0.005
 """Seconds of busy loop after which tool threads get the interpreter for `_PAUSE` (measured: a hop waited up to 70 s)."""
@@ -155,17 +162,19 @@ class Runtime:
         self._log = log
         self._host = host
         self._clock, self._dice = host.clock, host.dice
-        limiter = host.limiter or Limiter(host.clock, host.dice)
-        self._guard = Guard(state.policies, limiter, expired=self._expired)
-        self._turns = Turns(state.policies, limiter, self._seconds_left)
+        self._limiter = host.limiter or Limiter(host.clock, host.dice)
+        self._guard = Guard(state.policies, self._limiter, rules=host.rules)
+        self._threads = host.threads or Threads()
         self._hands: Hands = host.hands or ToolHands(
             state.policies,
             self._guard,
+            self._threads,
             late=self._came_late,
             listen=self._heard if host.listen is not None else None,
         )
-        self._hook_threads = Threads()
-        self._base = Context()
+        self._base = _EMPTY
+        self._attempts = 0
+        self._others = False
         self._tasks: TaskGroup | None = None
         self._over = anyio.Event()
         self._letting_go = False
@@ -237,17 +246,21 @@ class Runtime:
         Cancelled from outside, it settles what is under way, writes RunPaused, and lets the cancellation go on.
         """
         try:
-            with in_turn(self._turns):
+            with in_turn(Turns(self.state.policies, self._limiter, self._seconds_left)):
                 self._base = copy_context()
                 async with anyio.create_task_group() as tasks:
                     self._tasks = tasks
                     self._obey(commands)
                     await self._over.wait()
                     self._letting_go = True
-                    tasks.cancel_scope.cancel()
+                    if self._attempts or self._others:
+                        tasks.cancel_scope.cancel()
         finally:
             self._letting_go = True
             self._let_go()
+            self._base = _EMPTY
+            if isinstance(self._hands, ToolHands):
+                self._hands.over()
 
     def cancel(self) -> None:
         """Stop the run for good: calls under way are cancelled, then the run closes as stopped(cancelled)."""
@@ -286,8 +299,10 @@ class Runtime:
                 if type(command) is Write:
                     todo.extend(self.write(command.kind(*self.stamp(), *command.fields)))
                 elif type(command) is Perform:
+                    self._attempts += 1
                     self._start(self._attempt, command.call)
                 else:
+                    self._others = True
                     self._other(command)
         except JournalError as error:
             self._fail(error)
@@ -334,8 +349,15 @@ class Runtime:
     # ------------------------------------------------------------------------------------------ calls
 
     async def _attempt(self, call: Call) -> None:
-        """One attempt of a step, with its start written down. One terminal record, also on cancel."""
-        refusal = await self._guard.enter(call)
+        """One attempt of a step, with its start written down."""
+        try:
+            await self._attempted(call)
+        finally:
+            self._attempts -= 1
+
+    async def _attempted(self, call: Call) -> None:
+        """One terminal record, also on cancel."""
+        refusal = await self._guard.enter(call, self._expired)
         if refusal is not None:
             self._settle(call, _unbegun(refusal))
             return
@@ -398,7 +420,7 @@ class Runtime:
         """How the attempt is made, let by the host, with its secrets in hand; or how it ends without having begun."""
         if self._host.authorize is not None:
             seconds = self.state.policies.hook_timeout
-            refusal = await refusal_of(self._host.authorize, call, seconds, self._hook_threads)
+            refusal = await refusal_of(self._host.authorize, call, seconds, self._threads)
             if refusal is not None:
                 return _unbegun(refusal)
         if call.tool.secret_refs:
@@ -570,7 +592,7 @@ class Runtime:
 
     async def _guarded(self, call: Call) -> Result:
         """A call beside those of the plan, which the journal knows by what is made of it: through the same guard."""
-        refusal = await self._guard.enter(call)
+        refusal = await self._guard.enter(call, self._expired)
         return await self._entered(call) if refusal is None else _unbegun(refusal)
 
     def _decided(self, id_: str, answer: Answer) -> None:
@@ -605,7 +627,7 @@ class Runtime:
             return Verdict("stop", note)
         subject = subject_of(self.state, command)
         if command.tool is not None:  # it has a time limit, which only a thread or a coroutine keeps to
-            return said_by(command, await self._hook_threads.ask(hook, *subject))
+            return said_by(command, await self._threads.ask(hook, *subject))
         said = hook(*subject)
         dialogue = self.state.dialogue
         history = dialogue.history if dialogue is not None else ()

@@ -160,7 +160,7 @@ class Plan(Record):
             document["goal"] = self.goal
         if self.inputs is not None:
             document["inputs"] = self.inputs
-        document["steps"] = [step.to_json() for step in self.steps]
+        document["steps"] = self.model_dump(include={"steps"}, by_alias=True, exclude_unset=True)["steps"]
         if "output" in self.model_fields_set:
             document["output"] = self.output
         return document

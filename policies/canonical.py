@@ -12,14 +12,19 @@ import hashlib
 import json
 from typing import Any
 
+from pydantic_core import to_json
+
 __all__ = ["canonical", "digest", "digest_bytes"]
 
 _SAFE = 2**53
+_FEW = 32
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def canonical(value: Any) -> bytes:
     """The canonical bytes of a plain JSON value. Raises `ValueError` for NaN, infinities and foreign types."""
+    if type(value) is dict and len(value) < _FEW and _flat(value):
+        return to_json(dict(sorted(value.items())))
     if type(value) is int and -_SAFE < value < _SAFE:
         return b"%d" % value
     if _simple(value):
@@ -40,6 +45,20 @@ def digest(value: Any) -> str:
 def digest_bytes(data: bytes) -> str:
     """`sha256:` and the hex digest of bytes."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def _flat(value: dict[Any, Any]) -> bool:
+    """Whether pydantic's writer gives the canonical text, in a third of the time: texts, small numbers, nothing inside."""
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii():
+            return False
+        kind = type(item)
+        if kind is int:
+            if not -_SAFE < item < _SAFE:
+                return False
+        elif not ((kind is str and item.isascii()) or kind is bool or item is None):
+            return False
+    return True
 
 
 def _simple(value: Any) -> bool:

@@ -120,6 +120,7 @@ def _standing_in(tool: Tool, function: Callable[..., Any], refs: Collection[str]
         tool,
         function=function,
         is_async=_is_async(function),
+        contextual=True,
         binder=bind,
         secret_refs={name: tool.secret_refs[name] for name in wanted},
         simulate=None,

@@ -127,6 +127,8 @@ class Tool(Generic[F]):
     binds: Mapping[str, Json] | None = None
     """What an approval binds besides: of a plan its digest, and the fingerprints of its tools."""
     is_async: bool = False
+    contextual: bool = True
+    """Whether the function may be given a `ToolContext`."""
     origin: str = ""
     """Where it comes from, for messages: a module and name, a server."""
     function: Callable[..., Any]
@@ -171,6 +173,7 @@ class Tool(Generic[F]):
             input_schema=_without(refs, _with_safe_text(input_schema), name),
             output_schema=_with_safe_text(output_schema),
             is_async=inspect.iscoroutinefunction(_called(function)),
+            contextual=takes_context,
             origin=origin or (_origin(call) if call else "declared"),
             **options,
         )
@@ -416,6 +419,7 @@ def _from_function(function: Callable[..., Any], name: str | None, options: dict
         input_schema=signature.input,
         output_schema=signature.output,
         is_async=signature.is_async,
+        contextual=slot is not None,
         origin=_origin(function),
         **options,
     )
@@ -439,6 +443,7 @@ def _assembled(
     input_schema: Json,
     output_schema: Json | None,
     is_async: bool,
+    contextual: bool,
     origin: str,
     **options: Any,
 ) -> Tool:
@@ -460,6 +465,7 @@ def _assembled(
         timeout=None if timeout is UNSET else timeout,
         timeout_unset=timeout is UNSET,
         is_async=is_async,
+        contextual=contextual,
         origin=origin,
         function=function,
         binder=binder,

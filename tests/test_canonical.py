@@ -20,6 +20,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(T
 
 @given(VALUES)
 @example([0.1, 1e-4, 9.9e-5, 123456789.25, 9007199254740992.5, 1e15 + 0.5, 1e16, 1e21, -0.0, 5e-324])
+@example({"b": 1, "a": "\x7f\x1f/\\", "c": None, "": -SAFE})
 @example({"\uffee": 1, "\U0001f600": 2, "é": 3, "z": 4})
 @example('\x00\x1f\x7f\u2028\u2029"\\/\b\f\n\r\t')
 def test_it_is_rfc_8785(value: Any) -> None:

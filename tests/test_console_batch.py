@@ -368,6 +368,26 @@ def test_a_changed_source_is_refused_on_resume(shell: Shell) -> None:
     assert (shell.here(*resume, "--rows", "moved.csv").code, len(paid())) == (1, 6)
 
 
+def test_changed_rules_are_refused_or_accepted_by_name(shell: Shell) -> None:
+    """On `resume` and on `retry`; the journal says who accepted what."""
+    shell.here(*WORDS, *YES, *KEPT, "--canary", "2")
+    Path("rules.yaml").write_text("retry: {attempts: 1}\n")
+    new = ("--tools", "shop.py", *KEPT, "--policies", "rules.yaml")
+    resume = ("resume", "last", *new, "--decide", "canary=approve")
+    said = shell.here(*resume)
+    assert (said.code, "retry.attempts was 3, is 1" in sentence(said), paid()) == (3, True, [1, 2])
+    assert "(--accept-changes)" in sentence(said)
+    assert shell.here(*resume, "--accept-changes", "--by", "bob").code == 1
+    assert len(paid()) == 6
+    Path("rules.yaml").write_text("retry: {attempts: 2}\n")
+    Path("money").touch()
+    assert "retry.attempts was 1, is 2" in sentence(shell.here("retry", "last", *new))
+    shell.here("retry", "last", *new, "--accept-changes", "--by", "eve")
+    events = shell.here("show", "last", "--events", *KEPT, "--json").document["events"]
+    assert len(paid()) == 8
+    assert [event["accepted"]["by"] for event in events if event.get("accepted")] == ["bob", "eve"]
+
+
 def test_show_runs_and_cancel_know_batches(shell: Shell) -> None:
     """One line in the list, its rows by their number, and an end for good."""
     shell.here(*WORDS, *YES, *KEPT, "--canary", "4")
@@ -479,12 +499,10 @@ def test_what_cannot_be_a_batch_is_told(shell: Shell, words: list[str], told: st
     [
         (["edit", "last", "canary", "{}"], "say one of approve, reject"),
         (["decide", "last", "cnary", "approve"], "did you mean 'canary'"),
-        (["replay", "last"], "not run again on its record"),
-        (["replay", "last.1"], "not run again on its record"),
+        (["replay", "last"], "each of its rows is run again by itself"),
         (["fork", "last", "--from", "paid", "--tools", "shop.py"], "is a batch, and no run"),
         (["show", "last", "--at", "99"], "has the events 1 to"),
         (["resume", "last.1", "--tools", "shop.py"], "is a row of batch"),
-        (["resume", "last", "--tools", "shop.py", "--accept-changes"], "--accept-changes is for runs only"),
         (["retry", "last", "--tools", "shop.py"], "is not closed"),
         (["resume", "last", "--tools", "shop.py", "--decide", "canary"], "--decide takes ID=choice"),
     ],

@@ -105,11 +105,16 @@ def test_a_batch_is_shown_as_it_stood_after_any_event(shell: Shell) -> None:
     assert (beyond.code, "has the events 1 to" in beyond.err) == (2, True)
 
 
-@pytest.mark.parametrize(("which", "what"), [("last", "is a batch"), ("last.2", "is a row of batch")])
-def test_replay_says_what_a_batch_is_looked_at_with(shell: Shell, which: str, what: str) -> None:
-    """A sentence with the command that tells how it stood."""
-    said = shell.here("replay", which, *KEPT)
-    assert (said.code, what in said.err, "--at SEQ" in said.err) == (2, True, True)
+def test_a_row_is_replayed_and_a_batch_says_so(shell: Shell) -> None:
+    """By the contracts that were recorded, no tool is needed; the batch as a whole is not one run."""
+    for row in ("last.1", "last.2"):
+        said = shell.here("replay", row, *KEPT)
+        assert (said.code, "all the same" in said.out) == (0, True), said.err
+    whole = shell.here("replay", "last", *KEPT)
+    assert (whole.code, "is a batch, and each of its rows is run again" in whole.err) == (2, True)
+    assert "--at SEQ" in whole.err
+    other = shell.here("replay", "last.1", *KEPT, "--plan", "plan.yaml")
+    assert (other.code, "runs the plan of its batch" in other.err) == (2, True)
 
 
 def test_rows_that_are_not_there_are_said(shell: Shell) -> None:

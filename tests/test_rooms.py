@@ -34,7 +34,11 @@ HOMES = {
     "openai": ("foreplan.planner.models.openai_model",),
     "pydantic": ("foreplan",),
     "pydantic_ai": ("foreplan.planner.models.pydantic_ai_model",),
-    "pydantic_core": ("foreplan.executor.journal.records", "foreplan.policies.secrets"),
+    "pydantic_core": (
+        "foreplan.executor.journal.records",
+        "foreplan.policies.canonical",
+        "foreplan.policies.secrets",
+    ),
     "referencing": ("foreplan.registry.schema",),
     "rfc8785": ("foreplan.policies.canonical",),
     "rich": ("foreplan.console",),

@@ -276,7 +276,8 @@ async def test_a_breaker_that_is_open_shows() -> None:
         raise ConnectionRefusedError
 
     policies = Policies(limits=Limits(breaker=Breaker(failures=1)), retry={"attempts": 1})  # type: ignore[arg-type]
-    await Engine([down], policies=policies, telemetry=out.telemetry).run(plan(step("a", "down")))
+    engine = Engine([down], policies=policies, telemetry=out.telemetry)
+    await engine.run(plan(step("a", "down")))
     assert out.metric("foreplan.breaker.open") == {("network", "down"): 1}
 
 

@@ -35,12 +35,14 @@ def _codes(line: str) -> list[str]:
 
 
 def _errors(path: Path, packages: Path) -> set[tuple[int, str]]:
+    """Lines and codes of what is wrong in this file; of the library only what others see of it is read."""
     config, cache = str(ROOT / "pyproject.toml"), str(packages.parent / "cache")
     command = [
         sys.executable,
         "-m",
         "mypy",
         "--strict",
+        "--follow-imports=silent",
         "--config-file",
         config,
         "--cache-dir",

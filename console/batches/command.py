@@ -6,7 +6,7 @@ rows are looked at, all of them -> the review of the plan beside them -> a yes -
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from ..lines import plain
 from ..planning import agree, checked
 from ..render import contents
 from ..screen import Code, Interrupted, Screen
-from ..setting import Consent, Kept, Minds, Rules, Setting
+from ..setting import Approving, Around, Consent, Kept, Setting
 from ..waiting import wait_for
 from . import telling
 from .earlier import cautions
@@ -138,17 +138,9 @@ def batch(
     reads: o.Reads = False,
     bounds: Bounds,
     files: Files,
-    approval_file: o.ApprovalFile = None,
-    approver_keys: o.ApproverKey = o.MANY,
-    yes: o.Yes = False,
-    by: o.By = None,
-    scope: o.ScopeWord = "none",
-    key: o.SigningKey = None,
-    kept: Kept,
-    minds: Minds,
+    approving: Approving,
+    around: Around,
     full: o.Full = False,
-    rules: Rules,
-    authorize: o.AuthorizeWord = None,
 ) -> Code:
     """Run a plan once for each row of a file.
 
@@ -159,8 +151,8 @@ def batch(
         raise BadInput(
             "the plan and the rows cannot both come from standard input; name a file for one of them"
         )
-    setting = Setting(tools, rules, minds, kept, authorize, tuple(approver_keys))
-    consent = Consent(approval_file, yes, yes, by, scope, key=key).held()
+    setting = around.with_tools(tools, approving.approver_keys)
+    consent, kept = approving.consent(ask=approving.yes), around.kept
     approval, terms = consent.given(kept.journal), bounds.rules()
     plan, source = read_given_plan(path)
     loaded = setting.loaded()
@@ -179,7 +171,7 @@ def batch(
         )
     with Opened(kept.journal, key=kept.journal_key) as journal, BatchView(screen) as view:
         memory = journal if journal is not None else MemoryJournal()
-        engine = _engine(screen, setting, loaded, memory, view, by)
+        engine = _engine(screen, setting, loaded, memory, view, consent.by)
         begin = partial(
             engine.run_batch,
             plan,
@@ -284,26 +276,36 @@ def _approval_here(
 # ---------------------------------------------------------------------------------------------- going on
 
 
+@dataclass(frozen=True)
+class Onward:
+    """The words with which a run or a batch goes on."""
+
+    moved: o.MovedRows = None
+    decide: o.Decide = field(default_factory=list)
+    by: o.By = None
+    reason: o.Reason = ""
+    accept_changes: o.Accept = False
+
+    def going(self, *, again: bool = False) -> Going:
+        """What they mean. Raises `BadInput`."""
+        answers = read_answers(self.decide, self.by or login_name(), self.reason) if self.decide else {}
+        return Going(answers, self.by, self.accept_changes, again, self.moved)
+
+
 def retry(
     screen: Screen,
     batch_id: o.BatchId,
     *,
     tools: o.Tools,
-    moved: o.MovedRows = None,
-    kept: Kept,
-    decide: o.Decide = o.MANY,
-    by: o.By = None,
-    reason: o.Reason = "",
-    minds: Minds,
-    rules: Rules,
-    authorize: o.AuthorizeWord = None,
+    onward: Onward,
+    around: Around,
 ) -> Code:
     """Try the rows of a batch again that failed.
 
     They are the same runs: what they had done stays done, and is not done twice. Rows that never had their turn begin.
     """
-    setting = Setting(tools, rules, minds, kept, authorize)
-    going = Going.read(decide, by, reason, again=True, moved=moved)
+    setting, kept = around.with_tools(tools), around.kept
+    going = onward.going(again=True)
     with stored(kept.journal, key=kept.journal_key) as journal:
         assert journal is not None
         batch_id = run_in(journal, batch_id)
@@ -313,20 +315,21 @@ def retry(
 
 @dataclass(frozen=True)
 class Going:
-    """How a run or a batch goes on: with which answers, and who gives others at a terminal.
+    """How a run or a batch goes on: with which answers, and who gives others at a terminal, or accepts what changed.
 
     Of a batch: `again` tries what failed, `moved` is where its rows are now.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     by: str | None = None
+    accepts: bool = False
     again: bool = False
     moved: str | None = None
 
-    @classmethod
-    def read(cls, words: Sequence[str], by: str | None, reason: str, **rest: Any) -> Going:
-        """From answers as they are typed. Raises `BadInput`."""
-        return cls(read_answers(words, by or login_name(), reason) if words else {}, by, **rest)
+    @property
+    def accepted_by(self) -> str:
+        """Who accepts what changed since; "" for nobody."""
+        return (self.by or login_name()) if self.accepts else ""
 
 
 def go_on(screen: Screen, setting: Setting, journal: Journal, batch_id: str, going: Going) -> Code:
@@ -348,7 +351,8 @@ def go_on(screen: Screen, setting: Setting, journal: Journal, batch_id: str, goi
         again = _rows_again(screen, engine, batch_id, going.moved, outputs.get("failures"))
         options = again._asdict() if again is not None else {}
         take_up = engine.retry_batch if going.again else engine.resume_batch
-        begin = partial(take_up, batch_id, decisions=going.answers, **options)
+        accepts = going.accepted_by
+        begin = partial(take_up, batch_id, decisions=going.answers, accept_changes=accepts, **options)
         return _driven(screen, setting, view, begin, outputs.get("failures"))
 
 

@@ -21,12 +21,11 @@ from ..lines import (
     VALUE,
     block,
     columns,
-    heading,
-    indented,
     joined,
     line,
     plain,
     seconds,
+    section,
     stacked,
     value_text,
 )
@@ -49,10 +48,6 @@ _STATUSES = {
 }
 
 
-def _section(title: str, part: RenderableType | None, style: str = "bold") -> list[RenderableType]:
-    return [] if part is None else [Text(), heading(title, style), indented(part)]
-
-
 # ---------------------------------------------------------------------------------------------- before it runs
 
 
@@ -63,9 +58,9 @@ def what_to_run(found: Examined, rules: BatchRules, review: Review, *, mends: bo
     """
     terms = [[Text(name, "dim"), said] for name, said in _terms(found, rules, review, mends)]
     return stacked(
-        *_section("Rows", of_rows(found)),
-        *_section("The batch", columns(terms)),
-        *_section("Rows that cannot run", _faults(found), "yellow"),
+        *section("Rows", of_rows(found)),
+        *section("The batch", columns(terms)),
+        *section("Rows that cannot run", _faults(found), "yellow"),
     )
 
 
@@ -148,10 +143,10 @@ def rehearsed(found: Examined, results: Sequence[RowResult]) -> RenderableType:
     outputs = [[_place(row), Text(value_text(row.output))] for row in done[:_FAILURES]]
     return stacked(
         head,
-        *_section("Rows", of_rows(found)),
-        *_section("Rows that cannot run", _faults(found), "yellow"),
-        *_section("Would give", columns(outputs) if outputs else None),
-        *_section("Would not be done", stacked(*map(_failure, bad[:_FAILURES])) if bad else None, "red"),
+        *section("Rows", of_rows(found)),
+        *section("Rows that cannot run", _faults(found), "yellow"),
+        *section("Would give", columns(outputs) if outputs else None),
+        *section("Would not be done", stacked(*map(_failure, bad[:_FAILURES])) if bad else None, "red"),
     )
 
 
@@ -179,10 +174,10 @@ def account(batch: Batch, *, took: float | None = None) -> RenderableType:
     return stacked(
         joined(facts),
         block(batch.message, limit=2000) if batch.status != "done" or not batch.total else None,
-        *_section("Rows", columns(_counts(batch)) if batch.total else None),
-        *_section("Failures", columns(_kinds(batch)) if batch.failures else None),
-        *_section("The first of them", stacked(*first) if first else None),
-        *_section("Questions", questions(batch.waiting_for) if batch.waiting_for else None),
+        *section("Rows", columns(_counts(batch)) if batch.total else None),
+        *section("Failures", columns(_kinds(batch)) if batch.failures else None),
+        *section("The first of them", stacked(*first) if first else None),
+        *section("Questions", questions(batch.waiting_for) if batch.waiting_for else None),
     )
 
 

@@ -24,11 +24,14 @@ from anyio.lowlevel import checkpoint
 from ...planner.bounds import rules_of
 from ...planner.findings import Finding
 from ...planner.plan import Patch
+from ...policies.batches import row_policies
 from ...policies.collector import all_stays
 from ...policies.errors import BadInput, JournalError
+from ...policies.policies import Policies
 from .. import events as e
 from ..blocking import DRIVING
 from ..events import ASIDE, PEOPLE, Event
+from ..hands.threads import Threads
 from ..journal.journal import BatchLog, Journal, Log, Opening
 from ..mind.batch import (
     BatchState,
@@ -43,7 +46,7 @@ from ..mind.batch import (
     unsettled_groups,
 )
 from ..mind.budget import used
-from ..mind.mind import advance, replay
+from ..mind.mind import advance, go_by, replay
 from ..mind.rows import Common, of_shared, patches_of, shared_id
 from ..mind.state import State
 from ..run import open_questions, run_of
@@ -55,8 +58,9 @@ from .writing import Written
 
 __all__ = ["BatchRuntime", "MendGroups", "TakeUp", "answer_of_batch"]
 
-TakeUp = Callable[[Runtime], tuple[Any, ...]]
-"""Takes up a row that was interrupted or has been answered: what is to be done."""
+TakeUp = Callable[[Runtime, dict[str, Any] | None], tuple[Any, ...]]
+"""Takes up a row that was interrupted or has been answered, with what somebody accepts in place of what it went by: what is to be
+done."""
 
 MendGroups = Callable[["BatchRuntime"], Awaitable[None]]
 """Decides about each of `unsettled_groups(batch.state)` with `settle_group`, or asks people about it (`ask`)."""
@@ -87,8 +91,11 @@ class BatchRuntime:
         self._log = log
         self._journal = journal
         self._host = host
-        self._rows_host = host._replace(watch=None)
+        self._rows_host = host._replace(watch=None, threads=host.threads or Threads(), rules={})
         self._common: Common
+        self.policies: Policies
+        """By which rows that begin now go."""
+        self._accepted: dict[str, Any] | None = None
         self._take_up = take_up
         self._mend_groups = mend_groups
         self._live = live
@@ -106,8 +113,13 @@ class BatchRuntime:
         """The id of the batch."""
         return self._log.run
 
-    def go_by(self, common: Common) -> None:
-        """This is what its rows have in common."""
+    def go_by(self, common: Common, rules: Policies | None = None, by: str = "") -> None:
+        """This is what its rows have in common; `rules` go in the place of those that it was opened with, because somebody
+        (`by`) accepted them: each row that begins or goes on says so itself."""
+        self.policies = common.policies if rules is None else row_policies(rules, common.rules)
+        self._accepted = (
+            None if rules is None else {"by": by, "policies": self.policies.model_dump(mode="json")}
+        )
         self._common = common._replace(patches=patches_of(self.state.groups.values()))
 
     # ------------------------------------------------------------------------------------------ events
@@ -174,7 +186,7 @@ class BatchRuntime:
         if self.state.status_of(row.ordinal):
             return
         first = faults[0]
-        personal = "inputs" in self._common.policies.personal
+        personal = "inputs" in self.policies.personal
         said = f"{first.code} at {first.pointer or first.column}" if personal else first.sentence
         settled = e.RowSettled(
             *self.stamp(), row.ordinal, "", "refused", "", "bad_args", first.code, said, row.line
@@ -253,7 +265,7 @@ class BatchRuntime:
     def _tool(self, tool: str, broken: bool) -> None:
         """While a tool is broken no row begins; the journal knows when that was. Rows under way wait for it, and those begin
         others when they end."""
-        breaker = self._common.policies.limits.breaker
+        breaker = self.policies.limits.breaker
         if breaker is None or not breaker.hold or tool not in self._common.program_tools:
             return
         if self._letting_go or (tool in self.state.held) == broken:
@@ -443,7 +455,8 @@ class BatchRuntime:
             reopened = self.state.is_reopened(ordinal)
             with self._told_of(state) if state.closed is None or reopened else nullcontext():
                 if state.closed is not None and reopened:
-                    begun = runtime.write(e.RowReopened(*runtime.stamp(), self._common.principal))
+                    reopened_by = (self._common.principal, self._accepted)
+                    begun = runtime.write(e.RowReopened(*runtime.stamp(), *reopened_by))
                 if state.closed is None:
                     await self._drive(runtime, begun or self._going_on(runtime, ordinal))
             log.close()
@@ -451,12 +464,14 @@ class BatchRuntime:
                 raise runtime.problem
             self.state.live.discard(ordinal)
             self._ended(opening, state)
+            if state.root is not None:
+                state.root.dissolve()
         except JournalError as error:
             self._fail(error)
 
     def _going_on(self, runtime: Runtime, ordinal: int) -> tuple[Any, ...]:
         """A row goes on after an interruption, with its answers, or with what was decided for its group."""
-        state, commands = runtime.state, self._take_up(runtime)
+        state, commands = runtime.state, self._take_up(runtime, self._accepted)
         parked = self.state.parked.get(ordinal)
         if state.group is None or parked is None:
             return commands
@@ -475,7 +490,10 @@ class BatchRuntime:
             commands = advance(state, opening.opened)
             opened = self.state.opened
             same = opened is None or opened.principal == common.principal
-            return state, commands if same else ()
+            if self._accepted is None:
+                return state, commands if same else ()
+            go_by(state, self.policies)  # before hands are made that keep to them
+            return state, ()
         with all_stays():
             events = list(self._journal.events(opening.opened.run))
             replay(state, events)
@@ -485,6 +503,8 @@ class BatchRuntime:
                 name: rules_of(tool, state.principal, state.policies) for name, tool in state.tools.items()
             }
             limiter.recall(state.run, events, rules)
+        if self._accepted is not None:
+            go_by(state, self.policies)
         return state, ()
 
     def _timed(self, log: Log) -> Log:

@@ -107,6 +107,10 @@ class Bound(NamedTuple):
     line: Line
 
 
+_NO_CONTEXT = ToolContext()
+"""For tools that take none."""
+
+
 class Hands(Protocol):
     """The seam to the world: one method."""
 
@@ -122,24 +126,24 @@ class Guard:
     """
 
     def __init__(
-        self, policies: Policies, limiter: Limiter, *, expired: Callable[[], bool] = lambda: False
+        self, policies: Policies, limiter: Limiter, *, rules: dict[str, Rules] | None = None
     ) -> None:
         self._policies = policies
         self._limits = limits = policies.limits
         self._limiter = limiter
         self._ruled = bool(limits.host) or limits.breaker is not None or limits.rates != Rates()
-        self._rules: dict[str, Rules] = {}
+        self._rules = {} if rules is None else rules
+        """By tool; runs of one principal under the same policies may share them."""
         self._grants: dict[Path, Grant] = {}
-        self._expired = expired
         self._busy = 0
         self._busy_of: dict[str, int] = {}
         self._freed: anyio.Event | None = None
         """Made by who waits: an event for each call that ends would cost more than the counting."""
 
-    async def enter(self, call: Call) -> Failure | None:
+    async def enter(self, call: Call, expired: Callable[[], bool]) -> Failure | None:
         """Wait for what bounds the call; None means that the attempt may start. Each success needs one `leave`.
 
-        Cancelled, or refused, it leaves nothing behind.
+        `expired` says, after the wait, whether the approval is over. Cancelled, or refused, it leaves nothing behind.
         """
         if self._full(call.tool.name) and not await self._slot(call):
             message = (
@@ -150,7 +154,7 @@ class Guard:
         failure = None
         if self._ruled or self._limiter.rests:
             failure = await self._granted(call)
-        if failure is None and self._expired():
+        if failure is None and expired():
             message = "the approval of this run has expired, so no new call is begun; approve the plan again"
             failure = Failure(Kind.PERMISSION, "approval_expired", message)
         if failure is not None:
@@ -256,20 +260,24 @@ class ToolHands:
         self,
         policies: Policies,
         guard: Guard,
+        threads: Threads,
         *,
-        threads: Threads | None = None,
         late: Callable[[Call, Result], None] | None = None,
         listen: Listen | None = None,
     ) -> None:
         self._policies = policies
         self._guard = guard
-        self._threads = threads or Threads()
+        self._threads = threads
         self._late = late
         self._listen = listen
         self.cut: dict[Path, dict[str, float]] = {}
         """What attempts had counted that were cancelled from outside, until the runtime has told it."""
         self.threaded = False
         """Whether a sync tool was called: then the loop owes its threads a breath now and then."""
+
+    def over(self) -> None:
+        """The run is not driven any more: what comes late is of no use to it."""
+        self._late = None
 
     async def perform(self, call: Call) -> Result:
         """Make one attempt, from arguments as plain JSON."""
@@ -281,7 +289,7 @@ class ToolHands:
         used, line = Tally(call), Line()
         line.accepted = call.accepted
         try:
-            context = self._context(call, used, line)
+            context = self._context(call, used, line) if call.tool.contextual else _NO_CONTEXT
             return Bound(call, call.tool.bind(call.args, context, call.secrets), used, line)
         except ArgumentsRefused as error:
             return failure_of(error, self._policies)

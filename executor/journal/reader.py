@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ...policies.errors import JournalError
@@ -32,6 +33,12 @@ _CHUNK_BYTES = 1 << 20
 
 class Broken(JournalError):
     """The chain of a run does not hold."""
+
+
+def _broken(run: str, seq: int, found: int) -> Broken:
+    if found != seq:
+        return Broken(f"event {seq} of run {run!r} is missing: {found} follows {seq - 1}")
+    return Broken(f"event {seq} of run {run!r} is not what was written: its hash does not follow")
 
 
 class Reader:
@@ -78,23 +85,25 @@ class Reader:
         """The events after `after` up to `last`. Raises `Broken` where the chain does not hold: what comes after is not given."""
         return self._read(run, self.texts(run, last, after))
 
-    def texts(self, run: str, last: int, seq: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
-        """Number, text and hash of each event after `seq` up to `last`, checked against the chain from there on."""
+    def texts(self, run: str, last: int, after: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+        """Number, text and hash of each event after `after` up to `last`, checked against the chain from there on."""
+        return chain.from_iterable(self._pieces(run, last, after))
+
+    def _pieces(self, run: str, last: int, seq: int) -> Iterator[list[tuple[int, bytes, bytes]]]:
+        """The same some at a time; of a piece in which the chain breaks, what comes before, and then `Broken`."""
         tip = self._tip(run, seq) if 0 < seq < last else first_tip(run)
         while seq < last:
             rows = self._chunk(run, seq, last)
             if not rows:
                 raise Broken(f"event {seq + 1} of run {run!r} is missing: {last} were written")
+            first = seq + 1
             for found, data, hash_ in rows:
                 seq += 1
-                if found != seq:
-                    raise Broken(f"event {seq} of run {run!r} is missing: {found} follows {seq - 1}")
                 tip = next_tip(tip, data)
-                if tip != hash_:
-                    raise Broken(
-                        f"event {seq} of run {run!r} is not what was written: its hash does not follow"
-                    )
-                yield seq, data, hash_
+                if tip != hash_ or found != seq:
+                    yield rows[: seq - first]
+                    raise _broken(run, seq, found)
+            yield rows
 
     def _tip(self, run: str, seq: int) -> bytes:
         """Where the chain stands after this event."""

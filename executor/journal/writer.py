@@ -68,12 +68,13 @@ class Store(Protocol[T_contra]):
 class Batch(Generic[T]):
     """What is committed together; `done` once it is durable, or has failed."""
 
-    __slots__ = ("company", "done", "entries", "ripe", "waiting")
+    __slots__ = ("company", "done", "entries", "ripe", "since", "waiting")
 
     def __init__(self) -> None:
         self.entries: list[T] = []
         self.waiting: dict[Portal, anyio.Event] = {}
         self.company = 0  # how many tasks wait
+        self.since = 0.0  # when the first of them began to
         self.ripe = False
         self.done = False
 
@@ -151,6 +152,7 @@ class Writer(Generic[T]):
                 if batch.done:
                     return
                 ready = batch.waiting[portal] = anyio.Event()
+                batch.since = batch.since or self._clock()
             try:
                 if not self._alone:
                     await anyio.lowlevel.cancel_shielded_checkpoint()
@@ -244,6 +246,10 @@ class Writer(Generic[T]):
                 self._gather()
             batch = self._flying = self._filling
             batch.ripe = True
+            if (
+                batch.waiting and not self._since
+            ):  # nobody has pressed yet, and the loop goes on to others meanwhile
+                self._since, self._stood = batch.since, False
             self._filling = Batch()
             self._done.notify_all()  # there is room again
             return batch

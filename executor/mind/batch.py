@@ -108,6 +108,10 @@ class BatchState:
         self.waiting = False
         """Whether nobody drives it."""
         self.closed: e.RunClosed | None = None
+        self.reserve: dict[str, float] | None = None
+        """What is kept of its budget for each row under way."""
+        self.accepted: list[e.RunResumed | e.RowsReopened] = []
+        """What came with other terms than it was opened with, that somebody accepted."""
         self.trace = ""
         """The span in which the last part of the batch was told, as `traceparent`."""
 
@@ -222,12 +226,12 @@ def room(state: BatchState, now: float | None = None) -> int:
 
 def _affordable(state: BatchState, most: int, now: float) -> int:
     """How many rows the budget of the batch allows, with what each may use at most kept for those under way."""
-    budget, opened = state.rules.budget, state.opened
-    if opened is None or opened.reserve is None:
+    budget, opened, reserve = state.rules.budget, state.opened, state.reserve
+    if opened is None or reserve is None:
         return most
     if budget.seconds is not None and now - opened.at - state.away >= budget.seconds:
         return 0
-    for name, each in opened.reserve.items():
+    for name, each in reserve.items():
         left = getattr(budget, name) - float(getattr(state, name)) - len(state.live) * each
         most = min(most, int(left // each) if each else most if left >= 0 else 0)
     return most
@@ -321,7 +325,7 @@ def _counted(state: BatchState) -> dict[str, Any]:
 
 
 def _opened(state: BatchState, event: e.BatchOpened) -> None:
-    state.opened, state.trace = event, event.trace
+    state.opened, state.trace, state.reserve = event, event.trace, event.reserve
     state.rules = BatchRules.model_validate(event.rules)
 
 
@@ -443,9 +447,17 @@ def _paused(state: BatchState, event: e.RunPaused) -> None:
     state.waiting = True
 
 
+def _take_up(state: BatchState, event: e.RunResumed | e.RowsReopened) -> None:
+    """Where it is told from here on, and what it goes by."""
+    state.trace = event.trace
+    if event.accepted is not None:
+        state.accepted.append(event)
+        state.reserve = event.accepted.get("reserve", state.reserve)
+
+
 def _resumed(state: BatchState, event: e.RunResumed) -> None:
     state.waiting = False
-    state.trace = event.trace
+    _take_up(state, event)
     state.held.clear()
     answered, state.answered = state.answered, {}
     for made in answered.values():
@@ -460,8 +472,9 @@ def _closed(state: BatchState, event: e.RunClosed) -> None:
 
 def _reopened(state: BatchState, event: e.RowsReopened) -> None:
     """Rows that are not done are as if they had not ended; those that were set aside stay so."""
-    state.closed, state.trace = None, event.trace
+    state.closed = None
     state.waiting = False
+    _take_up(state, event)
     state.mendings.clear()  # rows that failed for want of a patch may be mended now
     state.groups = {group: said for group, said in state.groups.items() if said.patch is not None}
     state.stopping = state.why = ""

@@ -56,6 +56,10 @@ __all__ = [
 ]
 
 
+_NO_BOUND, _NO_QUESTIONS = Budget(), Budget(model_calls=0)
+"""Frozen, and slow to make."""
+
+
 class Used(NamedTuple):
     """What a run has used up, reservations of calls under way included.
 
@@ -163,9 +167,9 @@ def open_account(state: State, at: float, spent: Mapping[str, Any] | None) -> No
 def rebind(state: State) -> None:
     """These bounds hold from here on. What was counted so far counts; a tool that had no bound of its own begins at 0."""
     budget = state.policies.budget
-    state.bounded = budget != Budget()
+    state.bounded = budget is not _NO_BOUND and budget != _NO_BOUND
     state.called = {name: state.called.get(name, 0) for name in budget.tools}
-    state.unheld = Budget(model_calls=0) if budget.model_calls is not None else Budget()
+    state.unheld = _NO_BOUND if budget.model_calls is None else _NO_QUESTIONS
 
 
 def affordable(state: State, tool: Tool, path: Path) -> bool:

@@ -73,8 +73,10 @@ def advance(state: State, event: Event) -> tuple[Command, ...]:
     state.given = given
     _ON[type(event)](state, event)
     if state.closed is None:
-        enter_ready(state)
-        make_room(state)
+        if state.ready:
+            enter_ready(state)
+        if state.lanes or state.again:
+            make_room(state)
         if len(state.open) == len(state.decisions):  # state.resting, inlined: asked at every event
             _rest(state)
     return tuple(given)
@@ -386,12 +388,22 @@ def _paused(state: State, event: e.RunPaused) -> None:
     state.waiting = state.idle = True
 
 
+def _take_accepted(state: State, event: e.RunResumed | e.RowReopened) -> None:
+    """Other rules hold from here on, if somebody accepted some."""
+    if event.accepted is not None and event.accepted.get("policies") is not None:
+        go_by(state, Policies.model_validate(event.accepted["policies"]))
+
+
+def _row_reopened(state: State, event: e.RowReopened) -> None:
+    _take_accepted(state, event)
+    row_reopened(state, event)
+
+
 def _resumed(state: State, event: e.RunResumed) -> None:
     state.waiting = False
     state.principal = event.principal
     state.denied.clear()
-    if event.accepted is not None and event.accepted.get("policies") is not None:
-        go_by(state, Policies.model_validate(event.accepted["policies"]))
+    _take_accepted(state, event)
     state.trace = event.trace
     if event.seconds is not None:
         bound_seconds(state, event.seconds)
@@ -429,5 +441,5 @@ _ON: dict[type[Event], Callable[[State, Any], None]] = {
     e.RunResumed: _resumed,
     e.RunClosed: _closed,
     e.RowOpened: _row_opened,
-    e.RowReopened: row_reopened,
+    e.RowReopened: _row_reopened,
 }

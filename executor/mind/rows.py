@@ -27,6 +27,7 @@ __all__ = [
     "paced_tools",
     "patches_of",
     "shared_id",
+    "with_tools",
 ]
 
 SHARED = "shared"
@@ -105,6 +106,19 @@ def common_of(opened: BatchOpened, registry: Registry, principal: Principal | No
         grouped=opened.planner and (opened.approval or {}).get("scope") != "reads",
         hooks=frozenset(opened.hooks),
         paced=paced_tools(tools, principal, policies),
+    )
+
+
+def with_tools(common: Common, registry: Registry, policies: Policies) -> Common:
+    """The same with other tools and rules; the plan, and what all rows share, stay."""
+    tools = {tool.name: tool for tool in registry}
+    return common._replace(
+        registry=registry,
+        tools=tools,
+        program=compile_plan(common.program.plan, tools),
+        policies=policies,
+        contracts=frozenset(tools),
+        paced=paced_tools(tools, common.principal, policies),
     )
 
 

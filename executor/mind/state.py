@@ -170,6 +170,10 @@ class Frame:
             node.dependants = [self.nodes[d] for d in block.dependants[id_]]
             node.waiting = len(node.code.needs)
 
+    def dissolve(self) -> None:
+        """Nobody looks at it any more. Nodes know their frame: so they go at once, and not when the collector comes."""
+        self.nodes.clear()
+
     @property
     def outer(self) -> Frame | None:
         """The frame around this one."""

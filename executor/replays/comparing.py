@@ -28,6 +28,7 @@ from ...planner.findings import CheckFailed
 from ...planner.inputs import settle_inputs
 from ...planner.plan import Plan
 from ...planner.reviewing import diff
+from ...policies.batches import row_policies
 from ...policies.errors import BadInput
 from ...policies.permissions import Principal
 from ...policies.policies import Policies
@@ -37,12 +38,13 @@ from .. import events as e
 from ..changes import contracts_of
 from ..events import Event, Outcome, Path, encode, path_text
 from ..journal.records import to_text
+from ..mind.rows import Common, with_tools
 from ..mind.state import State
 from ..run import Run, run_of
 from .recording import Recording, decided
 from .replaying import NOT_RECORDED, Replay
 
-__all__ = ["Comparison", "Difference", "compare", "compared"]
+__all__ = ["Comparison", "Difference", "compare", "compared", "compared_row"]
 
 Kind: TypeAlias = Literal[
     "check",
@@ -390,12 +392,74 @@ def compared(
     )
 
 
+def compared_row(
+    events: Sequence[Event],
+    registry: Registry,
+    common: Common,
+    *,
+    policies: Policies | None,
+    check: Callable[[Plan, Registry, Policies, Principal], None],
+) -> Comparison:
+    """The same of a row of a batch, for which all but its inputs stands in `common`, as it was recorded.
+
+    Raises `BadInput` for a row with which its batch did more than begin and go on: the record of the row alone says nothing of that.
+    """
+    opened = events[0]
+    assert isinstance(opened, e.RowOpened)
+    if any(isinstance(event, e.RowReopened) for event in events):
+        raise BadInput(f"row {opened.run!r} was tried again, {_NOT_ITS_OWN}{_shown(opened.run)}")
+    if any(isinstance(event, e.RunPaused) and event.reason == e.PARKED for event in events):
+        raise BadInput(
+            f"row {opened.run!r} waited for a patch with others, {_NOT_ITS_OWN}{_shown(opened.run)}"
+        )
+    plan = common.program.plan
+    rules = common.policies if policies is None else row_policies(policies, common.rules)
+    known = registry.only(names=[tool.name for tool in common.registry if tool.name in registry])
+    contracts = {tool.name: tool.contract() for tool in known}
+    before = {tool.name: tool.contract() for tool in common.registry}
+    other = [name for name in before if contracts.get(name) != before[name]]
+    changed = (
+        *_changes("policies", common.policies.model_dump(mode="json"), rules.model_dump(mode="json")),
+        *(change for name in other for change in _contract_changes(name, before, contracts)),
+    )
+    decisions = sum(map(decided, events))
+    try:
+        check(plan, registry, rules, common.principal)
+    except CheckFailed as error:
+        found = tuple(Difference("check", f.pointer, f.message, None, f.code) for f in error.report.errors)
+        return Comparison(opened.run, changed, found, (), False, decisions, None)
+    replay = Replay(
+        State(known, with_tools(common, known, rules)),
+        Recording(_under(events, policies)),
+        changed=other,
+        ids=plan.by_id,
+    )
+    now = replay.run([opened])
+    return Comparison(
+        run=opened.run,
+        changed=changed,
+        differences=tuple(compare(events, now, replay)),
+        not_recorded=tuple(not_recorded(replay)),
+        identical=len(now) == len(events) and all(map(_equal, events, now)),
+        decisions=decisions,
+        now=run_of(replay.state),
+    )
+
+
+_NOT_ITS_OWN = "which its batch decided, and is not run again on its own record; "
+
+
+def _shown(run: str) -> str:
+    return f"`foreplan show {run} --at SEQ` tells how it stood after any of its events"
+
+
 def _beginning(events: Sequence[Event]) -> tuple[e.RunOpened, e.PlanAccepted | None]:
     opened = events[0] if events else None
-    if isinstance(opened, e.BatchOpened | e.RowOpened):
-        what = "a batch" if isinstance(opened, e.BatchOpened) else f"a row of batch {opened.batch!r}"
-        shown = f"`foreplan show {opened.run} --at SEQ` tells how it stood after any of its events"
-        raise BadInput(f"{opened.run!r} is {what}, which is not run again on its record; {shown}")
+    if isinstance(opened, e.BatchOpened):
+        row = f"say one of its rows, as {opened.run + '.1'!r}"
+        raise BadInput(
+            f"{opened.run!r} is a batch, and each of its rows is run again by itself: {row}; {_shown(opened.run)}"
+        )
     if not isinstance(opened, e.RunOpened):
         raise BadInput("a record that does not begin with the opening of its run cannot be run again")
     accepted = events[1] if len(events) > 1 else None

@@ -145,14 +145,19 @@ def _literal(document: Json, pointer: str = "") -> _Make:
 def _object(
     document: dict[str, Json], pointer: str, found: list[tuple[str, Expression]], depth: int
 ) -> _Make | None:
-    made: dict[str, _Make | None] = {}
+    parts: list[tuple[str, _Make]] = []
+    plain: list[str] = []
     for key, value in document.items():
         if isinstance(value, _NESTED) or type(key) is not str:  # most parts are neither
-            made[key] = _compile(value, f"{pointer}/{_token(key, pointer)}", found, depth)
-    if not any(made.values()):
+            make = _compile(value, f"{pointer}/{_token(key, pointer)}", found, depth)
+            if make is None:
+                plain.append(key)
+            else:
+                parts.append((key, make))
+    if not parts:
         return None
     fixed = document.copy()
-    parts = [(key, make or _literal(document[key])) for key, make in made.items()]
+    parts += [(key, _literal(document[key])) for key in plain]
 
     def make_object(scope: Mapping[str, Json], fuel: Fuel) -> Json:
         value = fixed.copy()

@@ -144,7 +144,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
         _text,
     ),
     **dict.fromkeys(("batch", "status", "kind", "code", "closing", "openings", "group"), _text),
-    **dict.fromkeys(("ordinal", "rows", "events"), st.integers(0, 10**9)),
+    **dict.fromkeys(("ordinal", "rows", "events", "failures"), st.integers(0, 10**9)),
     **dict.fromkeys(("inputs", "question", "contracts", "rules"), _object),
     **dict.fromkeys(("args", "approval", "source", "alike", "outputs"), st.none() | _object),
     **dict.fromkeys(
@@ -164,6 +164,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("agent", "fallback", "said", "forked", "accepted"), st.none() | _object),
     "spent": st.none() | st.dictionaries(_text, st.integers(0, 2**70) | st.floats(0, 1e9), max_size=2),
     "planner_calls": st.integers(0, 9),
+    "queued": st.floats(0, 1e9),
     **dict.fromkeys(("seconds", "deadline"), st.none() | st.floats(0, 1e9)),
     **dict.fromkeys(("findings", "questions"), _rows),
     "plan": _plan,
