@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -25,7 +26,14 @@ from .findings import Finding, PlanUnreadable
 from .models.messages import AIMessage
 from .requests import PlanRequest, Proposal, ReplanRequest
 
-__all__ = ["AnswerUnreadable", "ModelDeclined", "read_patch_answer", "read_plan_answer", "read_value"]
+__all__ = [
+    "AnswerUnreadable",
+    "ModelDeclined",
+    "program_in",
+    "read_patch_answer",
+    "read_plan_answer",
+    "read_value",
+]
 
 Json: TypeAlias = Any
 
@@ -156,15 +164,29 @@ def _only_object(message: AIMessage) -> Source:
 
 
 def _program(message: AIMessage, read: Callable[[str], Json]) -> Source:
-    """What the program in the text means; one that is fenced is taken out of the prose around it."""
-    text = message.content[:_LONGEST].lstrip("\ufeff")
+    """What the program in the text means."""
+    text = program_in(message.content)
+    if message.finish_reason == "length":
+        said = "the program is cut off before its end; answer again, with fewer or shorter lines"
+        _refuse("cut_off", said + _again_and_again(text))
+    document = read(text)
+    return Source("answer.json", json.dumps(document), document, is_json=True)
+
+
+def program_in(content: str) -> str:
+    """The program in an answer; one that is fenced is taken out of the prose around it."""
+    text = content[:_LONGEST].lstrip("\ufeff")
     thought = _THOUGHT.match(text)
     text = text[thought.end() if thought else 0 :]
     fenced = _FENCED.findall(text)
-    if message.finish_reason == "length":
-        _refuse("cut_off", "the program is cut off before its end; answer again, with fewer or shorter lines")
-    document = read(fenced[0] if len(fenced) == 1 else text.strip())
-    return Source("answer.json", json.dumps(document), document, is_json=True)
+    return fenced[0] if len(fenced) == 1 else text.strip()
+
+
+def _again_and_again(text: str) -> str:
+    """The line that an answer without an end consists of."""
+    lines = Counter(line.strip() for line in text.splitlines() if line.strip())
+    line, times = lines.most_common(1)[0] if lines else ("", 0)
+    return f"; the line {shorten(line, 80)!r} stands there {times} times" if times > 2 else ""
 
 
 def _only_value(message: AIMessage) -> Json:

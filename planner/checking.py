@@ -10,6 +10,7 @@ one with 10,000 faults, because only so many unknown names are compared with wha
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from ..policies.canonical import digest
 from ..policies.collector import all_stays
 from ..policies.effect import Effect
 from ..policies.errors import SchemaRefused, expect
-from ..policies.expressions import FUNCTIONS, RESERVED, valid_id
+from ..policies.expressions import FUNCTIONS, RESERVED, Expression, valid_id
 from ..policies.permissions import Principal, lacking
 from ..policies.policies import Policies
 from ..policies.spelling import spelled
@@ -700,6 +701,22 @@ def _keys(study: Study, given: Mapping[str, Json], wanted: Type, pointer: str, w
         yield finding("missing_argument", pointer, f"{who} needs the argument {quoted(name)}{kind}")
 
 
+def _fitting(found: Type, wanted: Type, expression: Expression, argument: str) -> tuple[str, str]:
+    """Where a whole object stands for one of its fields: which would fit, in words, and the one that is meant most likely."""
+    if found.kinds != {"object"} or wanted.has("object") or not isinstance(expression.tree, _PATHS):
+        return "", ""
+    fits = [name for name, field in found.fields.items() if field.kinds and field.kinds <= wanted.kinds][:12]
+    likely = [name for name in (argument, f"{argument}_id", "id", "name") if name in fits] or fits
+    if not fits or not all(map(valid_id, fits)):
+        return "", ""
+    text = expression.text
+    said = f"; {' or '.join(f'{text}.{name}' for name in fits[:4])} would be"
+    return said, f"{text}.{likely[0]}" if len(fits) == 1 or likely is not fits else ""
+
+
+_PATHS = (ast.Name, ast.Attribute, ast.Subscript)
+
+
 def _mixed(study: Study, part: Part, template: Json, wanted: Type, path: tuple[str | int, ...]) -> Findings:
     """An argument that is an expression, or holds some: each against the type its place wants."""
     pointer = pointer_to(*path, within=part.pointer)
@@ -708,7 +725,8 @@ def _mixed(study: Study, part: Part, template: Json, wanted: Type, path: tuple[s
         found = study.spot_types[spot.pointer]
         if found.kinds and study.effort.disjoint(found, wanted):
             message = f"{quoted(spot.expression.text)} is {describe(found)}, and {_called(path)} must be {describe(wanted)}"
-            yield finding("wrong_type", spot.pointer, message + _why(found, wanted))
+            fields, meant = _fitting(found, wanted, spot.expression, str(path[-1]) if path else "")
+            yield finding("wrong_type", spot.pointer, message + _why(found, wanted) + fields, meant)
         return
     inside = any(spot[: len(path)] == path for spot in part.spots)
     if not inside or _is_special(template):

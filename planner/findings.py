@@ -355,7 +355,7 @@ class Finding(NamedTuple):
         return {k: v for k, v in self._asdict().items() if v not in ("", None) or k in ("pointer", "message")}
 
     def __str__(self) -> str:
-        place = f"{self.line}:{self.column}" if self.line else self.pointer or "the plan"
+        place = f"{self.line}:{self.column}" if self.line and self.column else self.pointer or "the plan"
         end = f" ({self.suggestion})" if self.suggestion else ""
         text = f"{place}: {self.severity}: {self.message}{end} [{self.code}]"
         return safe_text(f"{text}\n{self.excerpt}" if self.excerpt else text)

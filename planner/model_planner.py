@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from ..policies.errors import BadInput
 from ..policies.spelling import spelled
 from ..registry.registry import Registry
-from .answers import read_patch_answer, read_plan_answer
+from .answers import program_in, read_patch_answer, read_plan_answer
 from .arriving import ArrivingSteps
 from .models.chat import ChatModel, ask_model, expect_models
 from .models.chunks import AIMessageChunk, ask_streaming
@@ -19,12 +20,14 @@ from .plan_schema import response_schema
 from .prompt import COMPOSITIONS, Example, plan_messages, replan_messages
 from .python_form import from_python
 from .python_grammar import python_grammar
+from .python_lines import notes_on
 from .requests import PlanRequest, Proposal, ReplanRequest
 from .strict_form import STRICT_RULES, from_strict
 
 __all__ = ["ModelPlanner"]
 
 Form: TypeAlias = SchemaForm | Literal["python"]
+_Request = TypeVar("_Request", PlanRequest, ReplanRequest)
 _FORMS = (*get_args(SchemaForm), "python")
 
 
@@ -60,21 +63,18 @@ class ModelPlanner:
 
     async def plan(self, request: PlanRequest) -> Proposal:
         """The plan that the model writes for this goal."""
-        messages = plan_messages(request, **self._telling)
+        known = {"inputs": (request.inputs or {}).get("properties", ())}
+        messages = plan_messages(self._placed(request, **known), **self._telling)
         answer = await self._ask(messages, self._schema(request.tools), arrived=request.arrived)
-        inputs = (request.inputs or {}).get("properties", ())
-        return read_plan_answer(answer, request, **self._reading(request.tools, inputs=inputs))
+        return read_plan_answer(answer, request, **self._reading(request.tools, **known))
 
     async def replan(self, request: ReplanRequest) -> Proposal:
         """The patch that the model writes for what failed."""
-        messages = replan_messages(request, **self._telling)
-        answer = await self._ask(messages, self._schema(request.tools, patch=True))
         inputs = (request.plan.inputs or {}).get("properties", ())
-        return read_patch_answer(
-            answer,
-            request,
-            **self._reading(request.tools, inputs=inputs, names=tuple(request.plan.by_id), patch=True),
-        )
+        known = {"inputs": inputs, "names": tuple(request.plan.by_id), "patch": True}
+        messages = replan_messages(self._placed(request, **known), **self._telling)
+        answer = await self._ask(messages, self._schema(request.tools, patch=True))
+        return read_patch_answer(answer, request, **self._reading(request.tools, **known))
 
     @property
     def _telling(self) -> dict[str, Any]:
@@ -82,6 +82,14 @@ class ModelPlanner:
         if self.form == "strict":
             said = f"{said.strip()}\n\n{STRICT_RULES}".strip()
         return {"examples": self.examples, "instructions": said, "short": self.form == "python"}
+
+    def _placed(self, request: _Request, **known: Any) -> _Request:
+        """Of a program that cannot be used: the request anew, with notes on its lines in place of the program."""
+        if self.form != "python" or not (request.findings and request.previous):
+            return request
+        said: tuple[str, ...] = request.notes
+        said += notes_on(request.findings, program_in(request.previous), request.tools, **known)
+        return replace(request, previous="", findings=(), notes=said)
 
     def _schema(self, tools: Registry, *, patch: bool = False) -> dict[str, Any]:
         if self.form == "python":

@@ -7,6 +7,7 @@
     f(x=g(y=1).z)                               a step for g, before the one for f
     c = []  …  c.append(x)  …  n += 1           the outputs of the loop, gathered
     return x                                    output
+    raise CannotPlan('no x')                    below an `if`: the output says why, and what follows is not done
 
 Nothing runs: Python's own parser reads it, and what is none of these is refused with its line. Names that are assigned
 anew stand for the newer step. Whatever has an effect keeps its place in the program: later calls wait for it (`after`);
@@ -22,16 +23,17 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..policies.effect import Effect
 from ..policies.expressions import valid_id
+from ..policies.text import did_you_mean
 from ..registry.registry import Registry
 from ..registry.tools import Tool
 from .findings import Finding, PlanUnreadable
 from .python_names import arguments_of, names_of
 
-__all__ = ["HEADER", "ON_FAILURE", "from_python"]
+__all__ = ["HEADER", "ON_FAILURE", "Traced", "from_python", "traced"]
 
 Json: TypeAlias = Any
 Step: TypeAlias = dict[str, Json]
@@ -55,16 +57,44 @@ def from_python(
 
     `names` are the steps that there are already: in a patch, what is assigned to one of them replaces it.
     """
+    return _Program(registry, inputs, names).document(text, patch=patch)
+
+
+class Traced(NamedTuple):
+    """A document, where its parts come from (JSON Pointer -> line), and what its steps are called in the program."""
+
+    document: dict[str, Json]
+    lines: dict[str, int]
+    names: dict[str, str]
+
+
+def traced(
+    text: str,
+    registry: Registry,
+    *,
+    inputs: Iterable[str] = (),
+    names: Iterable[str] = (),
+    patch: bool = False,
+) -> Traced:
+    """What `from_python` gives, with where it comes from. All is empty where it is no program."""
+    program = _Program(registry, inputs, names)
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None)
-        raise _refused(f"this is no Python program{f', line {line}' if line else ''}: {error}") from None
-    document = _Program(registry, inputs, names).read(tree)
-    if not patch or "cannot_plan" in document:
-        return document
-    steps = [_replacing(step, frozenset(names)) for step in document.pop("steps")]
-    return {"add": steps, **document}
+        document = program.document(text, patch=patch)
+    except PlanUnreadable:
+        return Traced({}, {}, {})
+    found = {"/output": program.lines[""]} if "" in program.lines else {}
+    waiting = [("/add" if patch else "/steps", document.get("add" if patch else "steps", []))]
+    while waiting:
+        place, steps = waiting.pop()
+        for index, step in enumerate(steps):
+            pointer = f"{place}/{index}"
+            found |= {
+                f"{pointer}{part.removeprefix(step['id'])}": line
+                for part, line in program.lines.items()
+                if part == step["id"] or part.startswith(f"{step['id']}/")
+            }
+            waiting.append((f"{pointer}/steps", step.get("steps", ())))
+    return Traced(document, found, program.written)
 
 
 def _replacing(step: Step, names: Iterable[str]) -> Step:
@@ -74,16 +104,24 @@ def _replacing(step: Step, names: Iterable[str]) -> Step:
 
 
 def _refused(message: str, node: ast.AST | None = None) -> PlanUnreadable:
-    line = f"line {node.lineno}: " if node is not None and hasattr(node, "lineno") else ""
-    return PlanUnreadable([Finding("bad_answer", "error", "", f"{line}{message}")])
+    line = getattr(node, "lineno", None)
+    said = f"line {line}: {message}" if line is not None else message
+    return PlanUnreadable([Finding("bad_answer", "error", "", said, line=line)])
+
+
+def _line(node: ast.AST) -> int | None:
+    """The line where an expression stands; one that was made here has that of a part of it."""
+    return next((part.lineno for part in ast.walk(node) if hasattr(part, "lineno")), None)
 
 
 @dataclass
 class _Loop:
-    """What a loop gathers: name -> (how, what, under which conditions); and the names that begin inside."""
+    """What a loop gathers: name -> (how, what, under which conditions); the names that begin inside."""
 
     gathered: dict[str, tuple[str, ast.expr, list[ast.expr]]] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
+    left: list[tuple[ast.Return, list[ast.expr], ast.expr]] = field(default_factory=list)
+    """Where it is left with a value: the first item under these conditions."""
 
 
 @dataclass
@@ -103,11 +141,35 @@ class _Program:
     def __init__(self, registry: Registry, inputs: Iterable[str], names: Iterable[str]) -> None:
         self.tools = {written: registry[name] for name, written in names_of(registry).items()}
         self.inputs = frozenset(inputs)
-        self.taken = set(names)
+        self.given = tuple(names)
+        self.taken = set(self.given)
         self.returns: list[tuple[list[ast.expr], ast.expr]] = []
         """What is returned, under which conditions, in the order of the program."""
+        self.lines: dict[str, int] = {}
+        """Where steps (`id`) and their parts (`id/args/to`) stand in the program; the output as ""."""
+        self.written: dict[str, str] = {}
+        """The steps that are called otherwise in the program."""
 
     # ---- statements
+
+    def document(self, text: str, *, patch: bool) -> dict[str, Json]:
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            line = getattr(error, "lineno", None)
+            said = f"this is no Python program{f', line {line}' if line else ''}: {error}"
+            raise PlanUnreadable([Finding("bad_answer", "error", "", said, line=line)]) from None
+        document = self.read(tree)
+        if not patch or "cannot_plan" in document:
+            return document
+        steps = [_replacing(step, frozenset(self.given)) for step in document.pop("steps")]
+        return {"add": steps, **document}
+
+    def stands(self, part: str, *nodes: ast.AST) -> None:
+        """Remember where a part of a step stands: in the line of the first of these that has one."""
+        line = next((line for node in nodes if (line := _line(node)) is not None), None)
+        if line is not None:
+            self.lines.setdefault(part, line)
 
     def read(self, tree: ast.Module) -> dict[str, Json]:
         body = tree.body
@@ -124,7 +186,7 @@ class _Program:
     def block(self, body: Sequence[ast.stmt], block: _Block) -> None:
         for statement in body:
             self.statement(statement, block)
-            if isinstance(statement, ast.Return):
+            if isinstance(statement, ast.Return | ast.Raise):
                 return
 
     def statement(self, node: ast.stmt, block: _Block) -> None:
@@ -148,11 +210,14 @@ class _Program:
             case ast.Return(value=value) if not block.loops:
                 made = self.pure(value or ast.Constant(value=None), "result", block)
                 self.returns.append((block.conditions, made))
+                self.stands("", node)
+            case ast.Return(value=value) if len(block.loops) == 1:
+                made = self.pure(value or ast.Constant(value=None), "result", block)
+                block.loops[-1].left.append((node, block.conditions, made))
+            case ast.Raise(exc=ast.Call(args=[reason])) if block.conditions and not block.loops:
+                self.returns.append((block.conditions, self.pure(reason, "reason", block)))
             case _:
-                raise _refused(
-                    "only calls, assignments, `for`, `if` and one `return` at the end can stand in a program",
-                    node,
-                )
+                raise _refused(f"{_ONLY}; {_instead(node)}" if _instead(node) else _ONLY, node)
 
     def assign(self, name: str, value: ast.expr, block: _Block) -> None:
         if block.loops:
@@ -164,7 +229,8 @@ class _Program:
     def gather(self, how: str, name: str, value: ast.expr, block: _Block) -> None:
         """`append` and `+=`: at once, or by the loop around."""
         if name not in block.names:
-            raise _refused(f"there is no {name} yet", value)
+            near = did_you_mean(name, block.names) or f"; begin it before with {name} = []"
+            raise _refused(f"there is no {name} yet{near}", value)
         made = self.pure(value, name, block)
         if not block.loops or name in block.loops[-1].own:
             more: ast.expr = made if how == "add" else ast.List(elts=[made], ctx=ast.Load())
@@ -203,21 +269,45 @@ class _Program:
         inner = _Block({**block.names, **_unpacked(target, item)}, [], [], [*block.loops, loop])
         loop.own |= set(_unpacked(target, item))
         self.block(body, inner)
+        if loop.left:
+            self.leave(loop, inner, item, listed, block)
+            return
         for name in loop.own:
             block.names.setdefault(name, ast.Name(id=name))
         if not inner.steps:
             self.collect(loop, block, lambda what: _gathering(what, item, listed))
         elif len(inner.steps) == 1 and _may_repeat(inner.steps[0]) and _plain(loop, inner.steps[0]["id"]):
             step = inner.steps[0]
+            self.stands(f"{step['id']}/each", over)
             head = {"id": step["id"], "each": _template(listed), "as": item}
             block.steps.append({**head, **self.conditional(step, block)})
             self.collect(loop, block, lambda what: ast.Name(id=step["id"]))
         else:
-            self.group(loop, inner.steps, listed, item, block)
+            name = self.fresh(f"each_{item}")
+            self.stands(name, over)
+            self.group(name, loop, inner.steps, listed, item, block)
 
-    def group(self, loop: _Loop, steps: list[Step], listed: ast.expr, item: str, block: _Block) -> None:
+    def leave(self, loop: _Loop, inner: _Block, item: str, listed: ast.expr, block: _Block) -> None:
+        """A loop that only looks for an item: what it returns is that of the first one that is found."""
+        node, conditions, made = loop.left[0]
+        if len(loop.left) > 1 or inner.steps or loop.gathered:
+            raise _refused(f"{_ONLY}; {_instead(node)}", node)
+        name = self.fresh("found")
+        every = _gathering(("append", made, conditions), item, listed)
+        self.stands(name, node)
+        block.steps.append(self.conditional({"id": name, "value": _template(every)}, block))
+        some = ast.parse(f"len({name}) > 0", mode="eval").body
+        first = ast.parse(f"{name}[0]", mode="eval").body
+        self.returns.append(([*block.conditions, some], first))
+        self.stands("", node)
+        block.conditions = [*block.conditions, _not(some)]
+
+    def group(
+        self, name: str, loop: _Loop, steps: list[Step], listed: ast.expr, item: str, block: _Block
+    ) -> None:
         _in_order(steps, self.effects)
-        name = self.fresh(f"each_{item}")
+        for gathered, (_, what, _conditions) in loop.gathered.items():
+            self.stands(f"{name}/output/{gathered}", what)
         outputs = {n: _template(_if(conditions, what)) for n, (_, what, conditions) in loop.gathered.items()}
         step: Step = {"id": name, "each": _template(listed), "as": item, "steps": steps}
         step |= {"output": outputs} if outputs else {}
@@ -254,6 +344,7 @@ class _Program:
         if not wish or isinstance(made, ast.Constant | ast.Name | ast.Attribute) or _is_empty(made):
             return made
         name = self.fresh(wish)
+        self.stands(name, node)
         block.steps.append(self.conditional({"id": name, "value": _template(made)}, block))
         return ast.Name(id=name)
 
@@ -305,6 +396,9 @@ class _Program:
             for written, value in given.items()
         }
         name = self.fresh(wish or tool.name)
+        self.stands(name, call)
+        for written, value in given.items():
+            self.stands(f"{name}/args/{known.get(written, (written,))[0]}", value, call)
         step: Step = {"id": name, "tool": tool.name, "args": args}
         if isinstance(skip, ast.Constant) and skip.value == "skip":
             step["on_failure"] = "skip"
@@ -315,6 +409,7 @@ class _Program:
         """The step under the conditions around it, besides its own."""
         if not block.conditions:
             return step
+        self.stands(f"{step['id']}/when", block.conditions[-1])
         own = [_read_back(step.pop("when"))] if "when" in step else []
         return {"id": step.pop("id"), "when": _template(_all([*block.conditions, *own])), **step}
 
@@ -336,6 +431,8 @@ class _Program:
         while name in self.taken or name in self.inputs:
             name, number = f"{base}_{number}", number + 1
         self.taken.add(name)
+        if name != wish:
+            self.written[name] = wish
         return name
 
     def effects(self, step: Step) -> bool:
@@ -364,8 +461,8 @@ class _Lift(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        if (tool := self.program.tool(node)) is not None and not self.bound:
-            return self.program.step(tool, node, self.wish, self.block)
+        if (tool := self.program.tool(node)) is not None and self.stands_alone(node, tool):
+            return self.program.step(tool, node, "" if self.bound else self.wish, self.block)
         if isinstance(node.func, ast.Name):
             if node.func.id in ("int", "float"):
                 node.func.id = "number"
@@ -373,6 +470,11 @@ class _Lift(ast.NodeTransformer):
             node.keywords = [self.visit(part) for part in node.keywords]
             return node
         return self.generic_visit(node)  # type: ignore[return-value]
+
+    def stands_alone(self, node: ast.Call, tool: Tool) -> bool:
+        """Whether a call can be made once, before the expression: one that reads, and names nothing of a comprehension."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        return not self.bound or (tool.effect is Effect.READS and names.isdisjoint(self.bound))
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         if not self.bound and (made := self.program.called(node, self.wish, self.block)) is not None:
@@ -426,6 +528,35 @@ class _Lift(ast.NodeTransformer):
         node.body = self.visit(node.body)
         self.bound = before
         return node
+
+
+_ONLY = "only calls, assignments, `for`, `if` and one `return` at the end can stand in a program"
+
+
+def _instead(node: ast.stmt) -> str:
+    """What to write in place of a statement that there is not; "" where nobody can say."""
+    match node:
+        case ast.While():
+            return "in place of while, go through a list with for"
+        case ast.Import() | ast.ImportFrom():
+            return "leave the import out: what there is needs none"
+        case ast.Try():
+            return "in place of try, on_failure='skip' in a call goes on with None"
+        case ast.Break() | ast.Continue():
+            return "in place of break and continue, put what depends on it under an if"
+        case ast.Return() | ast.Raise():
+            return "a loop is not left; gather with append, and return after the loop"
+        case ast.Assign(targets=[ast.Tuple() | ast.List()]):
+            return "assign to one name at a time"
+        case ast.Assign(targets=[ast.Subscript() | ast.Attribute() as target]):
+            return f"{ast.unparse(target)} cannot be changed; write a new value with what differs"
+        case ast.Assign():
+            return "assign to one name at a time"
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return f"write {name} = … in full"
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return "main(inputs) is the only function; write what it does in its place"
+    return ""
 
 
 def _is_empty(node: ast.expr) -> bool:
@@ -534,7 +665,9 @@ def _template(node: ast.expr) -> Json:
             isinstance(k, ast.Constant) and isinstance(k.value, str) and k.value[:1] != "$" for k in keys
         ):
             return {k.value: _template(v) for k, v in zip(keys, values, strict=True)}  # type: ignore[union-attr]
-    return {"$": ast.unparse(ast.fix_missing_locations(node))}
+    return {
+        "$": ast.unparse(ast.fix_missing_locations(copy.deepcopy(node)))
+    }  # of the line it stands in, `_line` asks
 
 
 def _literal(node: ast.expr) -> Json:

@@ -75,7 +75,7 @@ def _language(calls: bool) -> Iterable[str]:
     yield f"method ::= {_either(METHODS)}"
 
 
-_NEVER = ("return", "import")
+_NEVER = ("return", "import", "raise")
 """No name begins like this: whoever writes it means the statement."""
 
 
@@ -102,6 +102,7 @@ def _layout(calls: bool) -> Iterable[str]:
     yield f'root ::= {json.dumps(HEADER)} (cannot | "\\n    " return | block1+ ("\\n    " return)?)'
     yield 'return ::= "return " (expr | "None")'
     yield 'cannot ::= "\\n    raise CannotPlan(" text ")"'
+    yield 'leave ::= return | "raise CannotPlan(" (text | ftext) ")"'
     simple = ['name " = " expr', *(['name " += " expr', 'name ".append(" expr ")"', "call"] if calls else [])]
     for depth in range(1, _DEEPEST + 1):
         pad = json.dumps("\n" + "    " * depth)
@@ -109,7 +110,7 @@ def _layout(calls: bool) -> Iterable[str]:
             f'"for " targets " in " either ":" block{depth + 1}+',
             f'"if " expr ":" body{depth + 1} ({pad} "else:" body{depth + 1})?',
         ]
-        yield f"body{depth} ::= {pad} return | block{depth}+ ({pad} return)?"
+        yield f"body{depth} ::= {pad} leave | block{depth}+ ({pad} leave)?"
         yield f"block{depth} ::= {pad} ({' | '.join([*simple, *(deeper if depth < _DEEPEST else [])])})"
 
 

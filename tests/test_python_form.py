@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from textwrap import dedent, indent
 from typing import Any, Literal
 
 import pytest
 
 from foreplan import Effect, Engine, ModelPlanner, Policies, Registry, ScriptedModel, Tool, tool
-from foreplan.planner.findings import PlanUnreadable
+from foreplan.planner.findings import CheckFailed, PlanUnreadable
 from foreplan.planner.prompt import plan_messages
-from foreplan.planner.python_form import HEADER, from_python
+from foreplan.planner.python_form import HEADER, from_python, traced
 from foreplan.planner.python_grammar import python_grammar
 from foreplan.planner.requests import PlanRequest
 from foreplan.planner.short_prompt import SHORT_EXAMPLES, short_tools
@@ -191,6 +192,160 @@ def test_what_is_no_such_program_is_refused_with_its_line(program: str, said: st
     """Nothing of it is guessed."""
     with pytest.raises(PlanUnreadable, match=said):
         read(program)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("while a:\n        pass", "go through a list with for"),
+        ("a['x'] = 1", r"a\['x'\] cannot be changed; write a new value"),
+        ("a, b = [1, 2]", "assign to one name at a time"),
+        ("a -= 1", "write a = … in full"),
+        ("try:\n        a = 1\n    except Exception:\n        pass", "on_failure='skip'"),
+        ("for x in [1]:\n        find(name='y')\n        return x", "return after the loop"),
+        ("for x in [1]:\n        break", "under an if"),
+        ("def other():\n        pass", r"main\(inputs\) is the only function"),
+    ],
+)
+def test_a_statement_that_there_is_not_is_refused_with_what_to_write(statement: str, said: str) -> None:
+    """So that whoever wrote it can go on."""
+    with pytest.raises(PlanUnreadable, match=said) as caught:
+        read(f"def main(inputs):\n    a = find(name='x')\n    {statement}")
+    assert caught.value.findings[0].line in (3, 4, 5)
+
+
+def test_to_give_up_below_an_if_ends_the_program_there() -> None:
+    """The output says why, and what follows is for the other case."""
+    document = read(
+        """
+        people = find(name='x')
+        if not people:
+            raise CannotPlan('nobody is called x')
+        sent = send(to=people[0].mail, text='Hello')
+        return sent.to
+        """
+    )
+    assert document["steps"][1]["when"] == {"$": "not not people"}
+    said = "'nobody is called x' if not people else sent.to if not not people else None"
+    assert document["output"] == {"$": said}
+    with pytest.raises(PlanUnreadable, match="only calls"):
+        read("find(name='x')\nraise CannotPlan('why')")
+
+
+def test_a_loop_that_looks_for_an_item_returns_what_the_first_one_gives() -> None:
+    """What follows is for the case that there is none."""
+    document = read(
+        """
+        people = find(name='x')
+        for p in people:
+            if p.open:
+                return p.mail
+        sent = send(to='a@x', text='nobody')
+        return sent.to
+        """
+    )
+    assert [step["id"] for step in document["steps"]] == ["people", "found", "sent"]
+    assert document["steps"][1]["value"] == {"$": "[p.mail for p in people if p.open]"}
+    assert document["steps"][2]["when"] == {"$": "not len(found) > 0"}
+    assert document["output"]["$"].startswith("found[0] if len(found) > 0 else sent.to if")
+
+
+def test_a_call_inside_a_comprehension_that_names_nothing_of_it_is_made_once() -> None:
+    """If it only reads; else it is left to the check, which knows no such function."""
+    made = read("old = find(name='a')\nreturn [p for p in old if not any(q == p for q in find(name='b'))]")
+    assert [step["id"] for step in made["steps"]] == ["old", "find"]
+    assert made["output"] == {"$": "[p for p in old if not any([q == p for q in find])]"}
+    made = read("old = find(name='a')\nreturn [p for p in old if [q for q in [1] if send(to='b', text='c')]]")
+    assert [step["id"] for step in made["steps"]] == ["old"]
+
+
+BROKEN = """\
+def main(inputs):
+    people = find(name=inputs.nam)
+    for p in people:
+        if p.open:
+            send(to=p.mail, text=3)
+    first = next[q.name == 'x']
+    return len(peopl)"""
+
+
+@pytest.mark.anyio
+async def test_what_the_check_says_comes_back_as_lines_of_the_program() -> None:
+    """Each with the line, what is wrong there, and the line that would do, where the suggestion makes one."""
+    model = ScriptedModel([BROKEN, "def main(inputs):\n    return find(name=inputs.name)"])
+    engine = Engine(TOOLS, ModelPlanner(model, form="python"), policies=Policies(approve="never"))
+    await engine.plan("Write to all who are open, and tell how many people there are", inputs=INPUTS)
+    assert [message.role for message in model.requests[1].messages] == ["system", "user"]
+    told = model.requests[1].messages[-1].content
+    for text, said in [
+        (
+            "people = find(name=inputs.nam)",
+            "; write `people = find(name=inputs.name)`",
+        ),
+        ("send(to=p.mail, text=3)", "'text' must be text, not 3"),
+        ("first = next[q.name == 'x']", "there is no next here; use first"),
+        ("first = next[q.name == 'x']", "nothing is called 'q'"),
+        (
+            "return len(peopl)",
+            "nothing is called 'peopl'; did you mean 'people'?; write `return len(people)`",
+        ),
+    ]:
+        assert [
+            line for line in told.splitlines() if line.startswith(f"Note: not `{text}`: ") and said in line
+        ]
+    assert told.endswith("Request: Write to all who are open, and tell how many people there are")
+    assert "/steps" not in told
+
+
+@dataclass
+class Named:
+    name: str
+    age: int
+
+
+@pytest.mark.anyio
+async def test_a_note_has_the_names_of_the_program() -> None:
+    """Not those of the steps; the field that is meant is put where the whole object stands."""
+
+    @tool(effect=Effect.READS)
+    def everybody() -> list[Named]:
+        """Everybody."""
+        return []
+
+    program = "def main(inputs):\n    one = everybody()[0]\n    send(to=one, text='one')"
+    model = ScriptedModel([program, program])
+    registry = Registry(everybody, TOOLS["send"])
+    engine = Engine(registry, ModelPlanner(model, form="python"), policies=Policies(max_repairs=1))
+    with pytest.raises(CheckFailed, match="'one_2' is an object"):
+        await engine.plan("Write to somebody", inputs=INPUTS)
+    note = (
+        "Note: not `send(to=one, text='one')`: 'one' is an object, and 'to' must be text; one.name would be; "
+    )
+    assert f"{note}write `send(to=one.name, text='one')`\n" in model.requests[1].messages[-1].content
+
+
+def test_every_part_of_a_plan_knows_its_line() -> None:
+    """Calls, their arguments, what they repeat over and depend on, values, groups and the output; of a patch too."""
+    program = dedent(
+        """\
+        def main(inputs):
+            n = 1 + 1
+            for p in find(name='x'):
+                if p.open:
+                    a = find(name=p.name,
+                             limit=n)
+                    send(to=a[0].mail, text='x')
+            return n"""
+    )
+    lines = traced(program, TOOLS).lines
+    assert lines["/steps/0"] == 2
+    assert lines["/steps/1"] == lines["/steps/2"] == 3
+    assert lines["/steps/2/steps/0/when"] == 4
+    assert lines["/steps/2/steps/0/args/limit"] == 6
+    assert lines["/steps/2/steps/1"] == 7
+    assert lines["/output"] == 8
+    assert traced(program, TOOLS, patch=True).lines["/add/0"] == 2
+    assert traced("x = = 1", TOOLS).lines == {}
 
 
 def test_what_is_misspelt_is_left_to_the_check() -> None:

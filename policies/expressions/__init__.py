@@ -15,9 +15,11 @@ from .functions import FUNCTIONS, METHODS, Function
 from .grammar import NODES
 from .language import code_table, language_table
 from .names import RESERVED, Reference, valid_id
+from .slips import FOREIGN_CALLS
 from .templates import Template, compile_template, problems, rename_in
 
 __all__ = [
+    "FOREIGN_CALLS",
     "FUEL",
     "FUNCTIONS",
     "METHODS",
