@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 from ..policies.effect import Effect
 from ..policies.errors import SchemaRefused
@@ -48,6 +49,9 @@ class Signature(NamedTuple):
     literals: Schema
 
 
+_SIGNATURES: WeakKeyDictionary[Tool, Signature] = WeakKeyDictionary()
+
+
 def optional(document: Json) -> Schema:
     """The schema of an object, closed, in which nothing is required at the top: for a part of its properties."""
     bare = {k: v for k, v in document.items() if k != "required"} if isinstance(document, dict) else document
@@ -73,7 +77,6 @@ class Study:
         self.registry = registry
         self.principal = principal or ANYONE
         self.effort = Effort()
-        self.signatures: dict[str, Signature] = {}
         reader = Reader()
         self.findings: list[Finding] = reader.findings
         self.root = reader.block(plan.steps)
@@ -115,12 +118,13 @@ class Study:
         return found | {tool.name} if tool is not None and tool.effect is not Effect.READS else found
 
     def signature(self, tool: Tool) -> Signature:
-        """The types of a tool, read once."""
-        if tool.name not in self.signatures:
+        """The types of a tool, read once for all checks: the schemas of a tool never change."""
+        found = _SIGNATURES.get(tool)
+        if found is None:
             gives = ANY if tool.output is None else type_of_schema(tool.output.normal.document)
-            schema = optional(tool.input.document)
-            self.signatures[tool.name] = Signature(type_of_schema(tool.input.normal.document), gives, schema)
-        return self.signatures[tool.name]
+            takes, literals = type_of_schema(tool.input.normal.document), optional(tool.input.document)
+            found = _SIGNATURES[tool] = Signature(takes, gives, literals)
+        return found
 
     def part(self, step: Step, field: str) -> Part | None:
         """A template of a step by its id, if the step has it."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
+import pytest
 from support.datasets import load_nestools, registry_of
 from support.mutants import KINDS, SPELLINGS, mutants
 
 from foreplan.planner.checking import check
 
 
-def test_every_planted_fault_is_found_with_its_code_at_its_place() -> None:
-    """All of them, exactly: no fault is missed, and none is told twice or elsewhere."""
+@pytest.mark.parametrize("quarter", range(4))
+def test_every_planted_fault_is_found_with_its_code_at_its_place(quarter: int) -> None:
+    """All of them, exactly: no fault is missed, and none is told twice or elsewhere; 13,000, and 400 of each kind."""
     planted: Counter[str] = Counter()
     wrong: list[tuple[str, str, object]] = []
-    for case in load_nestools():
+    for case in islice(load_nestools(), quarter, None, 4):
         registry = registry_of(case.tools, effect="reads")
         for mutant in mutants(case):
             planted[mutant.kind] += 1
@@ -23,8 +26,8 @@ def test_every_planted_fault_is_found_with_its_code_at_its_place() -> None:
                 wrong.append((case.item["id"], mutant.kind, found))
     assert not wrong
     assert planted.keys() == KINDS.keys()
-    assert min(planted.values()) > 400
-    assert sum(planted.values()) > 13_000
+    assert min(planted.values()) >= 100
+    assert sum(planted.values()) > 3_250
 
 
 def test_mutants_are_the_same_everywhere() -> None:
