@@ -451,7 +451,7 @@ class BatchRuntime:
         try:
             log = self._log.row(run, ordinal, opening)
             state, begun = self._restored(opening, common or self._common)
-            runtime = Runtime(state, self._timed(log), self._rows_host)
+            runtime = Runtime(state, self._timed(log), self._host_of(state))
             reopened = self.state.is_reopened(ordinal)
             with self._told_of(state) if state.closed is None or reopened else nullcontext():
                 if state.closed is not None and reopened:
@@ -506,6 +506,11 @@ class BatchRuntime:
         if self._accepted is not None:
             go_by(state, self.policies)
         return state, ()
+
+    def _host_of(self, state: State) -> Host:
+        """What a row is driven with; one that goes by older policies works out the pace of its tools by itself."""
+        alike = state.policies is self.policies
+        return self._rows_host if alike else self._rows_host._replace(rules=None)
 
     def _timed(self, log: Log) -> Log:
         telemetry = self._host.telemetry
