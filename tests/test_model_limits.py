@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import anyio
@@ -28,6 +28,7 @@ from foreplan import (
     React,
     Registry,
     Retry,
+    Retrying,
     Run,
     ToolCall,
     ToolFailure,
@@ -214,6 +215,48 @@ def test_where_there_is_another_model_a_rest_is_not_waited_for(backend: str) -> 
     assert within(second.asked, second.refused[0], 30) == 0
 
 
+def test_a_model_that_is_asked_again_is_passed_over_too_where_there_is_another(backend: str) -> None:
+    """`Retrying` inside `Fallback` does not sleep until the rate of its model, or the rest of its service, is over."""
+    limits = Limits(rates=Rates(model={"large": Rate(calls=2, seconds=60)}))
+    large, small = Served(2, name="large"), Served(name="small")
+    engine = engine_of(Fallback(Retrying(large), small), limits=limits)
+    assert [run.state for run in run_virtual(backend, lambda: answers(engine, 4, apart=1))] == ["done"] * 4
+    assert large.asked == pytest.approx([0, 1])
+    assert small.asked == pytest.approx([1.1, 2, 3])
+
+
+def test_an_early_read_waits_for_its_turn_whatever_the_planner_falls_back_on(backend: str) -> None:
+    """That there is another planner is no reason to refuse the question of a tool that begins while the plan arrives."""
+    step = '{"id": "one", "tool": "read", "args": {}}'
+    reader = Served(name="reader")
+
+    class Slow(Served):
+        async def astream(self, messages: Sequence[Any], **options: Any) -> AsyncIterator[AIMessageChunk]:
+            yield AIMessageChunk(f'{{"foreplan": 1, "goal": "g", "steps": [{step}, ')
+            await anyio.sleep(5)
+            yield AIMessageChunk('{"id": "two", "value": 1}]}', finish_reason="stop")
+
+    @tool(effect="reads", model_calls=1)
+    async def read() -> str:
+        """Ask a model."""
+        return (await ask_model(reader, ())).content
+
+    policies = Policies(
+        start_early=True,
+        limits=Limits(rates=Rates(model={"reader": Rate(calls=1, seconds=20)})),
+        retry=Retry(attempts=1),
+    )
+    planner = ModelPlanner(Fallback(Slow(name="a"), Slow(name="b")))
+    engine = Engine([read], planner, policies=policies, clock=now)
+
+    async def main() -> Run:
+        await engine.run(Plan.model_validate({"goal": "g", "steps": [{"id": "one", "tool": "read"}]}))
+        return await engine.plan_and_run("g")
+
+    assert run_virtual(backend, main).state == "done"
+    assert reader.asked == pytest.approx([0, 20])
+
+
 # ---------------------------------------------------------------------------------------------- bounds of the user's
 
 
@@ -270,10 +313,15 @@ def test_a_wrapper_of_ones_own_has_one_turn_with_what_it_wraps(backend: str) -> 
                 return await ask_model(self.model, messages, **options)
             return await self.model.agenerate(messages, **options)  # type: ignore[no-any-return]
 
-    for through in (True, False):
+    async def main() -> list[Run]:
+        with anyio.fail_after(60):
+            return await answers(engine, 3)
+
+    for through, account in product((True, False), ("", "one")):
         model = Served(takes=1)
+        model.account = account  # type: ignore[attr-defined]
         engine = engine_of(Logged(model, through=through), limits=Limits(model={"m": 1}))
-        runs = run_virtual(backend, partial(answers, engine, 3))
+        runs = run_virtual(backend, main)
         assert [run.state for run in runs] == ["done"] * 3
         assert model.most == 1
 
