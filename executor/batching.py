@@ -471,14 +471,14 @@ class Batching(Driving):
             authorize=self._host.authorize is not None,
             what="batch",
         )
-        rules = terms.policies
+        rules, changed = terms.policies, any("policies" in (event.accepted or {}) for event in state.accepted)
         if accepted is not None and "policies" in accepted:
-            rules = self.policies
+            rules, changed = self.policies, True
             accepted["reserve"] = self.reserve(opened.plan, state.rules)
         batch = self._batch_runtime(state, log, written)
         common = common_of(opened, self._registry_of(state), self.principal)
         by = who or next((event.accepted["by"] for event in state.accepted[-1:] if event.accepted), "")
-        batch.go_by(common, rules if rules != opened.policies else None, by)
+        batch.go_by(common, rules if changed else None, by)
         return batch, accepted
 
     def _registry_of(self, state: BatchState) -> Registry:
