@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import Budget, Engine, ModelPlanner, Policies, Run, Tool, tool
+from foreplan.executor.hands.authorize import Attempt
 from foreplan.planner.arriving import ArrivingSteps
 from foreplan.planner.findings import CheckFailed
 from foreplan.planner.models.chunks import AIMessageChunk
@@ -193,11 +194,15 @@ def test_no_early_call_is_left_waiting(backend: str) -> None:
 def test_a_hook_that_may_change_calls_lets_none_begin_early(backend: str) -> None:
     """The early call would be another than the one of the plan, and both would be made."""
     plan = {"foreplan": 1, "steps": [step("a", args={"key": "a"}), step("b", args={"key": "b"})]}
+
+    async def louder(call: Attempt) -> dict[str, str]:
+        return {"key": f"{call.args['key']}!"}
+
     engine = Engine(
         [read],
         planner=ModelPlanner(Slow(plan)),
         policies=Policies(start_early=True, budget=Budget(tool_calls=2)),
-        before_call=lambda call: {"key": f"{call.args['key']}!"},
+        before_call=louder,
         clock=now,
     )
     run, _ = run_it(engine, backend)

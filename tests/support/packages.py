@@ -42,7 +42,8 @@ def _fetch(what: str, folder: Path) -> None:
             pytest.skip(f"npm cannot fetch {what} here: {type(error).__name__}")
         [packed] = Path(place).glob("*.tgz")
         with tarfile.open(packed) as archive:
-            archive.extractall(Path(place) / "whole", filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # new with 3.11.4
+            archive.extractall(Path(place) / "whole")
         (Path(place) / "whole").rename(folder)
 
 
