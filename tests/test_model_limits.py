@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from foreplan import (
     Budget,
     Engine,
     Fallback,
+    FunctionPlanner,
     Limits,
     MemoryJournal,
     ModelPlanner,
@@ -26,6 +28,7 @@ from foreplan import (
     Rate,
     Rates,
     React,
+    RecordedModel,
     Registry,
     Retry,
     Retrying,
@@ -331,6 +334,22 @@ def test_a_limit_on_a_model_that_is_not_asked_is_refused(backend: str) -> None:
     with pytest.raises(BadInput, match="name a model 'gtp-5' that is not asked here; did you mean 'gpt-5'"):
         engine_of(Fallback(Served(name="gpt-5"), Served(name="b")), limits=Limits(model={"gtp-5": 1}))
     engine_of(Fallback(Served(name="gpt-5"), Served(name="b")), limits=Limits(model={"gpt-5": 1}))
+
+
+def test_a_limit_on_a_model_that_nobody_can_know_of_is_taken(backend: str, tmp_path: Path) -> None:
+    """A rule, a hook, a model that records another may ask it: what cannot be seen is no mistake."""
+    shown, hidden = Served(name="shown"), Served(name="hidden", takes=5)
+    policies = Policies(limits=Limits(model={"hidden": 1}))
+
+    async def judged(*about: Any) -> None:
+        await ask_model(hidden, ())
+
+    recording = RecordedModel(tmp_path / "answers.jsonl", hidden)
+    Engine([], FunctionPlanner(judged), react=React(shown), policies=policies)
+    Engine([], react=React(recording), policies=policies)
+    engine = Engine([], react=React(shown), before_model=judged, policies=policies, clock=now)
+    assert [run.state for run in run_virtual(backend, lambda: answers(engine, 2))] == ["done"] * 2
+    assert hidden.asked == pytest.approx([0, 5])
 
 
 # ---------------------------------------------------------------------------------------------- what ends a wait
