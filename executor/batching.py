@@ -379,8 +379,8 @@ class Batching(Driving):
             reserve[name] = bound if bound is not None else (most or 0) * tries
             if reserve[name] > total:
                 raise BadInput(
-                    f"the batch has a budget of {total:g} {name}, and one row may use {reserve[name]:g}, retries included, so none "
-                    f"could begin; raise it, or give each row a lower bound, Policies(budget=Budget({name}=...))"
+                    f"the batch has a budget of {total:,.15g} {name}, and one row may use {reserve[name]:,.15g}, "
+                    f"retries included, so none could begin; raise it, or give each row a lower bound, Policies(budget=Budget({name}=...))"
                 )
         return reserve
 
