@@ -660,7 +660,8 @@ class Runtime:
 
     async def _replan(self, command: Replan) -> None:
         planner, policies = self._host.planner, self.state.policies
-        answer = await answer_of_planner(planner, replan_request(self.state, command), policies, self._dice)
+        request = replan_request(self.state, command)
+        answer = await answer_of_planner(planner, request, policies, self._dice, self._seconds_left)
         self._answer(lambda: e.ModelAnswered(*self.stamp(), "replan", **answer))
 
     def _answer(self, event: Callable[[], Event]) -> None:

@@ -16,6 +16,8 @@ from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import (
     AIMessage,
+    Batch,
+    BatchRules,
     Budget,
     Engine,
     Fallback,
@@ -384,6 +386,37 @@ def test_the_seconds_of_a_budget_end_a_wait(backend: str) -> None:
     assert [(state, reason) for state, reason, _ in ended] == [("stopped", "budget")] * 3
     assert max(at for *_, at in ended) < 12
     assert len(model.asked) == 1
+
+
+def test_no_planner_is_asked_again_after_the_seconds_of_a_budget(backend: str) -> None:
+    """A rest that a service asks for and that would end later is not slept through: the run stops, or the rows fail, at once."""
+
+    @tool(effect="reads")
+    async def broken(n: int) -> int:
+        """Fail."""
+        raise ToolFailure("no")
+
+    steps = [{"id": "a", "tool": "broken", "args": {"n": {"$": "inputs.n"}}}]
+    inputs = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    failing = Plan.model_validate({"goal": "g", "inputs": inputs, "steps": steps})
+    alone, together = Served(1), Served(1)
+
+    async def main() -> tuple[Run, float, Batch, float]:
+        bounded = Policies(retry=Retry(patience=1e6), budget=Budget(seconds=10))
+        run = await Engine([broken], ModelPlanner(alone), policies=bounded, clock=now).run(
+            failing, inputs={"n": 1}
+        )
+        ended = now()
+        engine = Engine([broken], ModelPlanner(together), policies=Policies(approve="never"), clock=now)
+        batch = await engine.run_batch(
+            failing, [{"n": 1}, {"n": 2}], rules=BatchRules(budget=Budget(seconds=10))
+        )
+        return run, ended, batch, now() - ended
+
+    run, ended, batch, took = run_virtual(backend, main)
+    assert (run.reason, batch.counts["failed"]) == ("budget", 2)
+    assert (len(alone.asked), len(together.asked)) == (1, 1)
+    assert max(ended, took) < 1
 
 
 def test_a_run_that_is_cancelled_while_its_question_waits_leaves_nothing_behind(backend: str) -> None:

@@ -89,6 +89,11 @@ class _Mender:
 
     async def mend(self) -> None:
         """Step by step, until all is known or a person has to say."""
+        limiter = self._host.limiter or Limiter(self._host.clock, self._host.dice)
+        with in_turn(Turns(self._first.policies, limiter, self._batch.seconds_left)):
+            await self._mend()
+
+    async def _mend(self) -> None:
         while self._group not in self._batch.state.groups:
             match self._mending.phase:
                 case "consult":
@@ -122,8 +127,8 @@ class _Mender:
             self._lose(f"the budget of {short} is used up")
             return
         first, host = self._first, self._host
-        with in_turn(Turns(first.policies, host.limiter or Limiter(host.clock, host.dice))):
-            answer = await answer_of_planner(host.planner, self._request(), first.policies, host.dice)
+        left = self._batch.seconds_left
+        answer = await answer_of_planner(host.planner, self._request(), first.policies, host.dice, left)
         self._batch.write(e.ModelAnswered(*self._batch.stamp(), "replan", **answer))
 
     def _short_of(self) -> str:

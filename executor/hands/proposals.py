@@ -17,6 +17,7 @@ from ...policies.errors import CannotPlan
 from ...policies.failures import Failure, Happened, Kind
 from ...policies.policies import Policies
 from ...policies.retry import wait_before
+from ..mind.admission import out_of_time
 from ..mind.budget import plain_usage
 from .hands import cancelled, failure_of
 from .turns import Clock, answering
@@ -25,10 +26,15 @@ __all__ = ["answer_of_planner", "let_through"]
 
 
 async def answer_of_planner(
-    planner: Planner | None, request: ReplanRequest, policies: Policies, dice: Callable[[], float]
+    planner: Planner | None,
+    request: ReplanRequest,
+    policies: Policies,
+    dice: Callable[[], float],
+    seconds_left: Callable[[], float | None],
 ) -> dict[str, Any]:
     """What the planner said, as the fields of ModelAnswered; asked again, as `policies.retry` says, where it failed in
-    passing. One that took all its time is not: it has had it."""
+    passing. One that took all its time is not: it has had it. Nor is there a wait that would end after the seconds that
+    are left."""
     attempt, queued = 1, 0.0
     while True:
         answer = await _said(planner, request, policies)
@@ -39,6 +45,9 @@ async def answer_of_planner(
         wait = wait_before(policies.retry, attempt, failure=failure, effect=Effect.READS, dice=dice())
         if wait is None:
             return answer
+        left = seconds_left()
+        if left is not None and wait >= left:
+            return {**answer, "failure": out_of_time()}
         attempt += 1
         await anyio.sleep(wait)
 
