@@ -9,7 +9,7 @@ import anyio
 import pytest
 from support.virtual import BACKENDS, now, run_virtual
 
-from foreplan import Batch, Effect, Engine, MemoryJournal, Plan, Policies, ToolFailure, tool
+from foreplan import Batch, Effect, Engine, MemoryJournal, Plan, Policies, StaticPlanner, ToolFailure, tool
 from foreplan.executor.events import CallStarted, RowSettled
 from foreplan.planner.findings import CheckFailed
 from foreplan.policies.failures import Happened
@@ -142,6 +142,24 @@ def test_no_row_begins_where_the_shared_steps_fail() -> None:
         "5 rows: 5 not begun; the steps that all rows share did not succeed, so none began"
     )
     assert world.calls == {"read_rate": 1}
+
+
+@pytest.mark.parametrize("scope", ["none", "reads"])
+def test_no_planner_is_asked_about_the_shared_steps(scope: Any) -> None:
+    """Its patches are for rows. The batch stops as it does without one, and a retry tries the shared steps again."""
+    world, journal, of = World(down=True), MemoryJournal(), plan(RATE, DOUBLED, PAID)
+    patch = {"add": [{**RATE, "id": "other", "replaces": "rate"}]}
+
+    async def main() -> Batch:
+        engine = world.engine(journal, planner=StaticPlanner(of, [patch]))
+        approval = engine.approve(of, batch=5, by="ada", scope=scope)
+        batch = await engine.run_batch(of, rows(5), batch_id="b", approval=approval)
+        assert (batch.status, batch.reason, world.calls["read_rate"]) == ("stopped", "shared", 1)
+        world.down = False
+        return await engine.retry_batch("b")
+
+    assert run_virtual("asyncio", main).counts["done"] == 5
+    assert world.calls == {"read_rate": 2, "pay": 5}
 
 
 def test_shared_results_are_there_when_the_batch_goes_on() -> None:
