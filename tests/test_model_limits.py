@@ -388,6 +388,36 @@ def test_the_seconds_of_a_budget_end_a_wait(backend: str) -> None:
     assert len(model.asked) == 1
 
 
+@pytest.mark.parametrize(("calls", "asked"), [(1, 1), (2, 2), (9, 3)])
+def test_each_attempt_at_a_planner_counts_for_the_budget(backend: str, calls: int, asked: int) -> None:
+    """Of a run that is planned anew, and of a batch: a question that failed in passing was one, and asked again is one more."""
+
+    @tool(effect="reads")
+    async def broken(n: int) -> int:
+        """Fail."""
+        raise ToolFailure("no")
+
+    steps = [{"id": "a", "tool": "broken", "args": {"n": {"$": "inputs.n"}}}]
+    inputs = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    failing = Plan.model_validate({"goal": "g", "inputs": inputs, "steps": steps})
+    alone, together = (Served(1, 2, rest=0.1, says="no patch") for _ in range(2))
+    budget = Budget(model_calls=calls)
+
+    async def main() -> tuple[Run, Batch]:
+        options = {"approve": "never", "max_repairs": 0}
+        bounded = Policies(budget=budget, **options)
+        run = await Engine([broken], ModelPlanner(alone), policies=bounded, clock=now).run(
+            failing, inputs={"n": 1}
+        )
+        engine = Engine([broken], ModelPlanner(together), policies=Policies(**options), clock=now)
+        rules = BatchRules(budget=budget)
+        return run, await engine.run_batch(failing, [{"n": 1}, {"n": 2}], rules=rules)
+
+    run, batch = run_virtual(backend, main)
+    assert (len(alone.asked), run.used.model_calls) == (asked, asked)
+    assert (len(together.asked), batch.used.model_calls) == (asked, asked)
+
+
 def test_no_planner_is_asked_again_after_the_seconds_of_a_budget(backend: str) -> None:
     """A rest that a service asks for and that would end later is not slept through: the run stops, or the rows fail, at once."""
 
