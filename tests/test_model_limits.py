@@ -404,7 +404,7 @@ def test_each_attempt_at_a_planner_counts_for_the_budget(backend: str, calls: in
     budget = Budget(model_calls=calls)
 
     async def main() -> tuple[Run, Batch]:
-        options = {"approve": "never", "max_repairs": 0}
+        options: dict[str, Any] = {"approve": "never", "max_repairs": 0}
         bounded = Policies(budget=budget, **options)
         run = await Engine([broken], ModelPlanner(alone), policies=bounded, clock=now).run(
             failing, inputs={"n": 1}
