@@ -480,8 +480,8 @@ class BatchRuntime:
         """A row goes on after an interruption, with its answers, or with what was decided for its group."""
         state, commands = runtime.state, self._take_up(runtime, self._accepted)
         parked = self.state.parked.get(ordinal)
-        if state.group is None or parked is None:
-            return commands
+        if state.group is None or parked is None or parked.alike is None:
+            return commands  # also a row that waited for people, and failed by what they said
         decided = self.state.groups[group_of(parked)]
         if decided.patch is not None:
             event: Event = e.PatchAccepted(*runtime.stamp(), None, decided.digest, decided.group)
