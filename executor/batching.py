@@ -353,7 +353,7 @@ class Batching(Driving):
     def reserve(self, plan: Plan, rules: BatchRules) -> dict[str, float] | None:
         """What each row may use at most of what the batch has a bound on, kept for each that is under way.
 
-        Raises `BadInput` where nobody knows, as `run_batch` does.
+        Raises `BadInput` where nobody knows, or where not even one row could begin, as `run_batch` does.
         """
         budget, own = rules.budget, self.policies.budget
         if budget == Budget():
@@ -366,7 +366,8 @@ class Batching(Driving):
             ("model_calls", 0),
             ("tokens", 0),
         ):
-            if getattr(budget, name) is None:
+            total = getattr(budget, name)
+            if total is None:
                 continue
             bound = getattr(own, name)
             if bound is None and most is None:
@@ -376,6 +377,11 @@ class Batching(Driving):
                 )
             tries = self.policies.retry.attempts
             reserve[name] = bound if bound is not None else (most or 0) * tries
+            if reserve[name] > total:
+                raise BadInput(
+                    f"the batch has a budget of {total:,.15g} {name}, and one row may use {reserve[name]:,.15g}, "
+                    f"retries included, so none could begin; raise it, or give each row a lower bound, Policies(budget=Budget({name}=...))"
+                )
         return reserve
 
     def _batch_opening(
@@ -471,14 +477,14 @@ class Batching(Driving):
             authorize=self._host.authorize is not None,
             what="batch",
         )
-        rules = terms.policies
+        rules, changed = terms.policies, any("policies" in (event.accepted or {}) for event in state.accepted)
         if accepted is not None and "policies" in accepted:
-            rules = self.policies
+            rules, changed = self.policies, True
             accepted["reserve"] = self.reserve(opened.plan, state.rules)
         batch = self._batch_runtime(state, log, written)
         common = common_of(opened, self._registry_of(state), self.principal)
         by = who or next((event.accepted["by"] for event in state.accepted[-1:] if event.accepted), "")
-        batch.go_by(common, rules if rules != opened.policies else None, by)
+        batch.go_by(common, rules if changed else None, by)
         return batch, accepted
 
     def _registry_of(self, state: BatchState) -> Registry:

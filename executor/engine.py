@@ -209,7 +209,8 @@ class Engine(Batching):
         self._shelf = Shelf(search)
         self._passed: tuple[Plan, tuple[Tool, ...]] | None = None
         check_names(self.policies, self.registry)
-        check_models(self.policies, self.registry, planner, react.model if react is not None else None)
+        may_ask = (authorize, *self._host.hooks.values())
+        check_models(self.policies, self.registry, planner, self._host.model, may_ask)
 
     def __repr__(self) -> str:
         return f"<Engine of {len(self.registry)} tools>"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..planner.model_planner import ModelPlanner
 from ..planner.models.chat import ChatModel, models_in, name_of
-from ..planner.planners import FunctionPlanner, StaticPlanner
+from ..planner.planners import StaticPlanner
 from ..policies.errors import BadInput
 from ..policies.policies import Policies
 from ..policies.signing import Verifier
@@ -86,24 +86,33 @@ def check_names(policies: Policies, registry: Registry) -> None:
             raise BadInput(f"limits name a host {name!r} that no tool states{guess}")
 
 
-def check_models(policies: Policies, registry: Registry, planner: object, react: ChatModel | None) -> None:
-    """Raises `BadInput` for a model that a limit names and others are asked; a tool or a planner of one's own may ask any."""
+def check_models(
+    policies: Policies, registry: Registry, planner: object, react: ChatModel | None, hooks: Iterable[object]
+) -> None:
+    """Raises `BadInput` for a model that a limit names and others are asked; a tool, a hook, a planner of one's own may ask
+    any, and so may a model that does not show whom it asks."""
     named = [*policies.limits.model, *policies.limits.rates.model]
-    own = planner is not None and not isinstance(planner, ModelPlanner | StaticPlanner | FunctionPlanner)
-    if not named or own or any(tool.model_calls for tool in registry):
+    own = planner is not None and not isinstance(planner, ModelPlanner | StaticPlanner)
+    if (
+        not named
+        or own
+        or any(tool.model_calls for tool in registry)
+        or any(hook is not None for hook in hooks)
+    ):
         return
     asked = [model for model in (getattr(planner, "model", None), react) if model is not None]
     names = sorted({name for model in asked for name in _names_of(model)})
-    for name in named if names else ():
+    for name in named if names and "" not in names else ():
         if name not in names:
             guess = did_you_mean(name, names) or f"; asked here: {', '.join(names)}"
             raise BadInput(f"limits name a model {name!r} that is not asked here{guess}")
 
 
 def _names_of(model: object) -> Iterator[str]:
+    """What it is called, and those that it asks; "" for one that nobody knows."""
     inside = list(models_in(model))
     if not inside:
-        yield name_of(model)
+        yield "" if getattr(model, "asks_others", False) else name_of(model)
     for other in inside:
         yield from _names_of(other)
 

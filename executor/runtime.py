@@ -49,7 +49,7 @@ from .hands.turns import Turns, answering, in_turn
 from .journal.journal import Log
 from .mind.admission import admit, interrupted, out_of_time
 from .mind.asking import differs, digest_of, read_edit, rejected_before
-from .mind.budget import seconds_left
+from .mind.budget import affords_again, seconds_left
 from .mind.mind import advance
 from .mind.replanning import replan_request
 from .mind.state import Ask, Call, Command, Consult, Perform, Replan, Sleep, State, Think, Write
@@ -660,7 +660,16 @@ class Runtime:
 
     async def _replan(self, command: Replan) -> None:
         planner, policies = self._host.planner, self.state.policies
-        answer = await answer_of_planner(planner, replan_request(self.state, command), policies, self._dice)
+        asks = self.state.planner_calls
+        answer = await answer_of_planner(
+            planner,
+            replan_request(self.state, command),
+            policies,
+            self._dice,
+            self._seconds_left,
+            asks=asks,
+            affords=lambda usage: affords_again(self.state, usage, asks),
+        )
         self._answer(lambda: e.ModelAnswered(*self.stamp(), "replan", **answer))
 
     def _answer(self, event: Callable[[], Event]) -> None:

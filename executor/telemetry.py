@@ -71,11 +71,12 @@ class _Told:
 class _ToldOfBatch:
     """What is told of a batch under way."""
 
-    __slots__ = ("asked", "scrub", "span")
+    __slots__ = ("asked", "raised", "scrub", "span")
 
     def __init__(self, span: trace.Span, scrub: Callable[[Any], Any]) -> None:
         self.span = span
         self.scrub = scrub
+        self.raised = ""
         self.asked: dict[str, e.DecisionAsked] = {}
 
 
@@ -245,10 +246,14 @@ class Telemetry:
         told = self._batches[state] = _ToldOfBatch(span, scrubber.scrub)
         try:
             with (
-                trace.use_span(span, record_exception=self.content),
+                trace.use_span(span, record_exception=False, set_status_on_exception=False),
                 asked_under(partial(self._chat, told.scrub)),
             ):
                 yield _traceparent(span.get_span_context())
+        except Exception as error:
+            told.raised = type(error).__name__
+            self._raised(span, error, told.scrub)
+            raise
         finally:
             del self._batches[state]
             self._batch_over(state, told)
@@ -257,10 +262,16 @@ class Telemetry:
     def planning(self, scrubber: Scrubber) -> Iterator[None]:
         """While a plan is made."""
         with (
-            self._tracer.start_as_current_span("foreplan.plan", record_exception=self.content),
+            self._tracer.start_as_current_span(
+                "foreplan.plan", record_exception=False, set_status_on_exception=False
+            ) as span,
             asked_under(partial(self._chat, scrubber.scrub)),
         ):
-            yield
+            try:
+                yield
+            except Exception as error:
+                self._raised(span, error, scrubber.scrub)
+                raise
 
     def timed(self, log: Log) -> Log:
         """This log, with the time measured that is waited for it."""
@@ -425,10 +436,18 @@ class Telemetry:
         if closed is not None and closed.reason:
             told.span.set_attribute("foreplan.batch.reason", closed.reason)
         if stands in ("failed", "stopped"):
-            _fail(told.span, (closed.reason if closed is not None else "journal") or stands)
+            _fail(told.span, (closed.reason if closed is not None else told.raised or "journal") or stands)
         for asked in told.asked.values():
             self._waiting.add(-1, {"about": asked.about})
         told.span.end()
+
+    def _raised(self, span: trace.Span, error: Exception, scrub: Callable[[Any], Any]) -> None:
+        """What came out of it. What that says is content, which the status of a span would tell in any case."""
+        kind = type(error).__name__
+        _fail(span, kind)
+        if self.content and span.is_recording():
+            said = _json("exception.message", scrub(str(error)))
+            span.add_event("exception", {"exception.type": kind, **said})
 
     # ------------------------------------------------------------------------------------------ calls
 

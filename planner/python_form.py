@@ -665,9 +665,25 @@ def _template(node: ast.expr) -> Json:
             isinstance(k, ast.Constant) and isinstance(k.value, str) and k.value[:1] != "$" for k in keys
         ):
             return {k.value: _template(v) for k, v in zip(keys, values, strict=True)}  # type: ignore[union-attr]
-    return {
-        "$": ast.unparse(ast.fix_missing_locations(copy.deepcopy(node)))
-    }  # of the line it stands in, `_line` asks
+    return {"$": _written(node)}
+
+
+class _Joined(ast.NodeTransformer):
+    """A text that is known stands in an f-string as it is, and not in braces: there Python 3.11 writes no backslash."""
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        self.generic_visit(node)
+        text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return node.value if text and node.conversion == -1 and node.format_spec is None else node
+
+
+def _written(node: ast.expr) -> str:
+    """The text of an expression."""
+    made = _Joined().visit(copy.deepcopy(node))  # of the line where the node stands, `_line` asks
+    try:
+        return ast.unparse(ast.fix_missing_locations(made))
+    except ValueError:
+        raise _refused("between the braces of an f-string no text has a backslash", node) from None
 
 
 def _literal(node: ast.expr) -> Json:

@@ -666,3 +666,33 @@ def test_what_each_prefix_of_a_batch_with_groups_says_is_what_it_said_then() -> 
             k: v for k, v in vars(live).items() if k != "live"
         }
     assert sum(isinstance(event, RowParked) for event in events) == 3
+
+
+def test_a_row_that_fails_by_what_a_person_said_is_mended_like_any_other() -> None:
+    """It waited for that answer, not for a patch; once it has failed it waits for one."""
+
+    @tool(effect=Effect.ACTS, timeout=1)
+    async def pay(account: int) -> int:
+        """Pay; of the second account nobody hears."""
+        await anyio.sleep(100 if account == 2 else 0)
+        return account
+
+    @tool(effect=Effect.READS)
+    async def look(n: int) -> int:
+        """Look."""
+        return n
+
+    paid = {"id": "paid", "tool": "pay", "args": {"account": {"$": "inputs.n"}}}
+    plan = Plan.model_validate({"inputs": INPUTS, "steps": [paid]})
+    other = {"id": "seen", "replaces": "paid", "tool": "look", "args": {"n": {"$": "inputs.n"}}}
+    planner = FunctionPlanner(replan=lambda request: {"add": [other]})
+
+    async def run() -> Batch:
+        engine = Engine([pay, look], planner, policies=FREE, journal=MemoryJournal(), clock=now)
+        batch = await engine.run_batch(plan, [{"n": n} for n in (1, 2, 3)], batch_id="b")
+        assert (batch.status, batch.reason, batch.counts["waiting"]) == ("waiting", "people", 1)
+        [asked] = engine.show("b.2").waiting
+        await engine.decide("b.2", {asked.id: "fail"})
+        return await engine.resume_batch("b")
+
+    assert run_virtual("asyncio", run).message == "3 rows: 3 done"

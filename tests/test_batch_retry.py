@@ -260,7 +260,6 @@ def test_rows_that_were_cancelled_go_on_in_a_retry() -> None:
     [
         (Budget(tool_calls=17), 3),
         (Budget(cost=8), 4),
-        (Budget(tool_calls=4), 0),
         (Budget(tool_calls=500), 6),
         (Budget(model_calls=0), 6),
     ],
@@ -276,6 +275,19 @@ def test_a_batch_has_a_budget_of_which_a_row_is_given_before_it_begins(budget: B
     assert batch.counts["done"] == done
     assert (batch.status, batch.reason) == (("done", "") if done == 6 else ("stopped", "budget"))
     assert batch.used.tool_calls == len(world.calls) == 5 * done
+
+
+def test_a_budget_of_which_not_even_one_row_could_be_given_is_refused() -> None:
+    """Before anything is written: the batch would end before its first row, whatever is left of its budget."""
+    journal = MemoryJournal()
+    rules = BatchRules(budget=Budget(tool_calls=4))
+
+    async def main() -> Batch:
+        return await World().engine(journal).run_batch(PLAN, rows(6), rules=rules)
+
+    with pytest.raises(BadInput, match="budget of 4 tool_calls, and one row may use 5, retries included"):
+        run_virtual("asyncio", main)
+    assert journal.runs() == []
 
 
 def test_a_batch_stops_when_its_time_is_over() -> None:

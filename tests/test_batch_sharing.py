@@ -9,8 +9,9 @@ import anyio
 import pytest
 from support.virtual import BACKENDS, now, run_virtual
 
-from foreplan import Batch, Effect, Engine, MemoryJournal, Plan, Policies, ToolFailure, tool
+from foreplan import Batch, Effect, Engine, MemoryJournal, Plan, Policies, StaticPlanner, ToolFailure, tool
 from foreplan.executor.events import CallStarted, RowSettled
+from foreplan.executor.runtime import Answer
 from foreplan.planner.findings import CheckFailed
 from foreplan.policies.failures import Happened
 
@@ -144,6 +145,24 @@ def test_no_row_begins_where_the_shared_steps_fail() -> None:
     assert world.calls == {"read_rate": 1}
 
 
+@pytest.mark.parametrize("scope", ["none", "reads"])
+def test_no_planner_is_asked_about_the_shared_steps(scope: Any) -> None:
+    """Its patches are for rows. The batch stops as it does without one, and a retry tries the shared steps again."""
+    world, journal, of = World(down=True), MemoryJournal(), plan(RATE, DOUBLED, PAID)
+    patch = {"add": [{**RATE, "id": "other", "replaces": "rate"}]}
+
+    async def main() -> Batch:
+        engine = world.engine(journal, planner=StaticPlanner(of, [patch]))
+        approval = engine.approve(of, batch=5, by="ada", scope=scope)
+        batch = await engine.run_batch(of, rows(5), batch_id="b", approval=approval)
+        assert (batch.status, batch.reason, world.calls["read_rate"]) == ("stopped", "shared", 1)
+        world.down = False
+        return await engine.retry_batch("b")
+
+    assert run_virtual("asyncio", main).counts["done"] == 5
+    assert world.calls == {"read_rate": 2, "pay": 5}
+
+
 def test_shared_results_are_there_when_the_batch_goes_on() -> None:
     """A batch that was interrupted in its rows reads them from its journal."""
     first, second, journal = World(), World(), MemoryJournal()
@@ -160,3 +179,26 @@ def test_shared_results_are_there_when_the_batch_goes_on() -> None:
     run_virtual("asyncio", stopped)
     assert run_virtual("asyncio", again).ok
     assert (first.calls["read_rate"], second.calls["read_rate"]) == (6, 5)
+
+
+def test_a_batch_whose_shared_run_asks_people_says_so() -> None:
+    """Until they have answered; then it goes on when it is resumed."""
+
+    @tool(effect=Effect.ACTS, timeout=1)
+    async def book(day: str) -> int:
+        """Book; nobody hears how that ends."""
+        await anyio.sleep(100)
+        return 1
+
+    booked = {"id": "booked", "tool": "book", "per": "batch", "args": {"day": "today"}}
+    own = {"id": "own", "value": {"$": "inputs.n + booked"}}
+
+    async def main() -> list[str]:
+        engine = Engine([book], policies=RULES, journal=MemoryJournal(), clock=now)
+        batch = await engine.run_batch(plan(booked, own), rows(2), batch_id="b")
+        [asked] = engine.show("b.shared").waiting
+        await engine.decide("b.shared", {asked.id: Answer("accept", "ada", 7)})
+        told = [batch.reason, engine.show_batch("b").reason]
+        return [*told, (await engine.resume_batch("b")).message]
+
+    assert run_virtual("asyncio", main) == ["people", "interrupted", "2 rows: 2 done"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,34 @@ def test_content_of_rows_leaves_only_where_it_is_asked_for_and_secrets_never(con
     if content:
         assert said(runs(out)["b.1"])["foreplan.run.inputs"] == '{"n": 1, "who": "secretive 1"}'
         assert said(out.named("foreplan.batch")[0])["foreplan.goal"] == "Pay the secretive"
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_what_comes_out_of_a_batch_is_content_too_and_tells_no_secret(content: bool) -> None:
+    """Rows that cannot be read once more: of which kind that was is told, what it says only where that is asked for."""
+    out = told(content=content)
+
+    class Once(list[dict[str, Any]]):
+        read = 0
+
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            self.read += 1
+            if self.read > 2:  # examined, looked through for secrets, run
+                raise OSError("the list of the secretive is locked with sesame-4711")
+            return super().__iter__()
+
+    @tool(effect="reads", secret_refs={"key": "KEY"})
+    async def ask(n: int, key: Any) -> None:
+        """Ask."""
+
+    here = engine(out, payer(), ask, secrets=MappingSecrets({"KEY": "sesame-4711"}))
+    asking = Plan.model_validate({"inputs": INPUTS, "steps": [{"id": "a", "tool": "ask", "args": {"n": 1}}]})
+    with pytest.raises(OSError, match="is locked"):
+        run_virtual("asyncio", lambda: here.run_batch(asking, Once(rows(2)), batch_id="b"))
+    [span] = out.named("foreplan.batch")
+    assert (said(span)["error.type"], span.status.is_ok) == ("OSError", False)
+    assert ("secretive" in out.everything) is content
+    assert "sesame" not in out.everything
 
 
 def test_a_batch_that_goes_on_is_linked_to_the_part_before(tmp_path: Path) -> None:

@@ -165,6 +165,23 @@ def test_what_was_accepted_holds_for_the_next_who_goes_on() -> None:
     assert (accepted.accepted or {})["by"] == "bob"
 
 
+def test_a_row_goes_back_to_the_first_rules_where_those_are_accepted_again() -> None:
+    """It began under others, and what it was opened with is a change to it like any other."""
+    puts, journal = Puts(n103=99), MemoryJournal()
+
+    async def main() -> None:
+        await begun(puts, journal)
+        patient = engine(puts, journal, policies=PATIENT)
+        batch = await patient.resume_batch("b", decisions={"canary": "approve"}, accept_changes="bob")
+        assert (batch.counts["failed"], puts.calls.count(103)) == (1, 3)
+        first = engine(puts, journal)
+        await first.retry_batch("b", accept_changes="bob")
+        assert puts.calls.count(103) == 4
+        assert first.show("b.3").budget == Budget()
+
+    run_virtual("asyncio", main)
+
+
 def test_an_effect_that_changed_nobody_can_accept() -> None:
     """What was repeated so far was decided by it."""
     puts, journal = Puts(), MemoryJournal()

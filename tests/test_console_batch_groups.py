@@ -93,11 +93,11 @@ def test_rows_that_fail_alike_wait_for_one_review_of_one_patch(shell: Shell) -> 
 def test_what_the_planner_may_be_asked_about_is_shown_before_the_yes(shell: Shell) -> None:
     """And is a bound: of no group, the rows fail with that reason."""
     said = shell.here(
-        *WORDS, *MENDED, "--groups", "3", "--budget", "tool_calls=900", "--budget", "seconds=2h"
+        *WORDS, *MENDED, "--groups", "3", "--budget", "tool_calls=1234567", "--budget", "seconds=2h"
     )
     terms = " ".join(said.err.split())
     assert "the planner is asked once for each group of rows, for 3 groups at most" in terms
-    assert "900 tool calls, 7,200 seconds for all rows together" in terms
+    assert "1,234,567 tool calls, 7,200 seconds for all rows together" in terms
     none = shell.here(*WORDS, *MENDED, "--groups", "0")
     assert (
         none.code,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,9 +16,12 @@ from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import (
     AIMessage,
+    Batch,
+    BatchRules,
     Budget,
     Engine,
     Fallback,
+    FunctionPlanner,
     Limits,
     MemoryJournal,
     ModelPlanner,
@@ -26,8 +30,10 @@ from foreplan import (
     Rate,
     Rates,
     React,
+    RecordedModel,
     Registry,
     Retry,
+    Retrying,
     Run,
     ToolCall,
     ToolFailure,
@@ -214,6 +220,48 @@ def test_where_there_is_another_model_a_rest_is_not_waited_for(backend: str) -> 
     assert within(second.asked, second.refused[0], 30) == 0
 
 
+def test_a_model_that_is_asked_again_is_passed_over_too_where_there_is_another(backend: str) -> None:
+    """`Retrying` inside `Fallback` does not sleep until the rate of its model, or the rest of its service, is over."""
+    limits = Limits(rates=Rates(model={"large": Rate(calls=2, seconds=60)}))
+    large, small = Served(2, name="large"), Served(name="small")
+    engine = engine_of(Fallback(Retrying(large), small), limits=limits)
+    assert [run.state for run in run_virtual(backend, lambda: answers(engine, 4, apart=1))] == ["done"] * 4
+    assert large.asked == pytest.approx([0, 1])
+    assert small.asked == pytest.approx([1.1, 2, 3])
+
+
+def test_an_early_read_waits_for_its_turn_whatever_the_planner_falls_back_on(backend: str) -> None:
+    """That there is another planner is no reason to refuse the question of a tool that begins while the plan arrives."""
+    step = '{"id": "one", "tool": "read", "args": {}}'
+    reader = Served(name="reader")
+
+    class Slow(Served):
+        async def astream(self, messages: Sequence[Any], **options: Any) -> AsyncIterator[AIMessageChunk]:
+            yield AIMessageChunk(f'{{"foreplan": 1, "goal": "g", "steps": [{step}, ')
+            await anyio.sleep(5)
+            yield AIMessageChunk('{"id": "two", "value": 1}]}', finish_reason="stop")
+
+    @tool(effect="reads", model_calls=1)
+    async def read() -> str:
+        """Ask a model."""
+        return (await ask_model(reader, ())).content
+
+    policies = Policies(
+        start_early=True,
+        limits=Limits(rates=Rates(model={"reader": Rate(calls=1, seconds=20)})),
+        retry=Retry(attempts=1),
+    )
+    planner = ModelPlanner(Fallback(Slow(name="a"), Slow(name="b")))
+    engine = Engine([read], planner, policies=policies, clock=now)
+
+    async def main() -> Run:
+        await engine.run(Plan.model_validate({"goal": "g", "steps": [{"id": "one", "tool": "read"}]}))
+        return await engine.plan_and_run("g")
+
+    assert run_virtual(backend, main).state == "done"
+    assert reader.asked == pytest.approx([0, 20])
+
+
 # ---------------------------------------------------------------------------------------------- bounds of the user's
 
 
@@ -270,10 +318,15 @@ def test_a_wrapper_of_ones_own_has_one_turn_with_what_it_wraps(backend: str) -> 
                 return await ask_model(self.model, messages, **options)
             return await self.model.agenerate(messages, **options)  # type: ignore[no-any-return]
 
-    for through in (True, False):
+    async def main() -> list[Run]:
+        with anyio.fail_after(60):
+            return await answers(engine, 3)
+
+    for through, account in product((True, False), ("", "one")):
         model = Served(takes=1)
+        model.account = account  # type: ignore[attr-defined]
         engine = engine_of(Logged(model, through=through), limits=Limits(model={"m": 1}))
-        runs = run_virtual(backend, partial(answers, engine, 3))
+        runs = run_virtual(backend, main)
         assert [run.state for run in runs] == ["done"] * 3
         assert model.most == 1
 
@@ -283,6 +336,22 @@ def test_a_limit_on_a_model_that_is_not_asked_is_refused(backend: str) -> None:
     with pytest.raises(BadInput, match="name a model 'gtp-5' that is not asked here; did you mean 'gpt-5'"):
         engine_of(Fallback(Served(name="gpt-5"), Served(name="b")), limits=Limits(model={"gtp-5": 1}))
     engine_of(Fallback(Served(name="gpt-5"), Served(name="b")), limits=Limits(model={"gpt-5": 1}))
+
+
+def test_a_limit_on_a_model_that_nobody_can_know_of_is_taken(backend: str, tmp_path: Path) -> None:
+    """A rule, a hook, a model that records another may ask it: what cannot be seen is no mistake."""
+    shown, hidden = Served(name="shown"), Served(name="hidden", takes=5)
+    policies = Policies(limits=Limits(model={"hidden": 1}))
+
+    async def judged(*about: Any) -> None:
+        await ask_model(hidden, ())
+
+    recording = RecordedModel(tmp_path / "answers.jsonl", hidden)
+    Engine([], FunctionPlanner(judged), react=React(shown), policies=policies)
+    Engine([], react=React(recording), policies=policies)
+    engine = Engine([], react=React(shown), before_model=judged, policies=policies, clock=now)
+    assert [run.state for run in run_virtual(backend, lambda: answers(engine, 2))] == ["done"] * 2
+    assert hidden.asked == pytest.approx([0, 5])
 
 
 # ---------------------------------------------------------------------------------------------- what ends a wait
@@ -317,6 +386,67 @@ def test_the_seconds_of_a_budget_end_a_wait(backend: str) -> None:
     assert [(state, reason) for state, reason, _ in ended] == [("stopped", "budget")] * 3
     assert max(at for *_, at in ended) < 12
     assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize(("calls", "asked"), [(1, 1), (2, 2), (9, 3)])
+def test_each_attempt_at_a_planner_counts_for_the_budget(backend: str, calls: int, asked: int) -> None:
+    """Of a run that is planned anew, and of a batch: a question that failed in passing was one, and asked again is one more."""
+
+    @tool(effect="reads")
+    async def broken(n: int) -> int:
+        """Fail."""
+        raise ToolFailure("no")
+
+    steps = [{"id": "a", "tool": "broken", "args": {"n": {"$": "inputs.n"}}}]
+    inputs = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    failing = Plan.model_validate({"goal": "g", "inputs": inputs, "steps": steps})
+    alone, together = (Served(1, 2, rest=0.1, says="no patch") for _ in range(2))
+    budget = Budget(model_calls=calls)
+
+    async def main() -> tuple[Run, Batch]:
+        options: dict[str, Any] = {"approve": "never", "max_repairs": 0}
+        bounded = Policies(budget=budget, **options)
+        run = await Engine([broken], ModelPlanner(alone), policies=bounded, clock=now).run(
+            failing, inputs={"n": 1}
+        )
+        engine = Engine([broken], ModelPlanner(together), policies=Policies(**options), clock=now)
+        rules = BatchRules(budget=budget)
+        return run, await engine.run_batch(failing, [{"n": 1}, {"n": 2}], rules=rules)
+
+    run, batch = run_virtual(backend, main)
+    assert (len(alone.asked), run.used.model_calls) == (asked, asked)
+    assert (len(together.asked), batch.used.model_calls) == (asked, asked)
+
+
+def test_no_planner_is_asked_again_after_the_seconds_of_a_budget(backend: str) -> None:
+    """A rest that a service asks for and that would end later is not slept through: the run stops, or the rows fail, at once."""
+
+    @tool(effect="reads")
+    async def broken(n: int) -> int:
+        """Fail."""
+        raise ToolFailure("no")
+
+    steps = [{"id": "a", "tool": "broken", "args": {"n": {"$": "inputs.n"}}}]
+    inputs = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    failing = Plan.model_validate({"goal": "g", "inputs": inputs, "steps": steps})
+    alone, together = Served(1), Served(1)
+
+    async def main() -> tuple[Run, float, Batch, float]:
+        bounded = Policies(retry=Retry(patience=1e6), budget=Budget(seconds=10))
+        run = await Engine([broken], ModelPlanner(alone), policies=bounded, clock=now).run(
+            failing, inputs={"n": 1}
+        )
+        ended = now()
+        engine = Engine([broken], ModelPlanner(together), policies=Policies(approve="never"), clock=now)
+        batch = await engine.run_batch(
+            failing, [{"n": 1}, {"n": 2}], rules=BatchRules(budget=Budget(seconds=10))
+        )
+        return run, ended, batch, now() - ended
+
+    run, ended, batch, took = run_virtual(backend, main)
+    assert (run.reason, batch.counts["failed"]) == ("budget", 2)
+    assert (len(alone.asked), len(together.asked)) == (1, 1)
+    assert max(ended, took) < 1
 
 
 def test_a_run_that_is_cancelled_while_its_question_waits_leaves_nothing_behind(backend: str) -> None:

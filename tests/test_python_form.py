@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import dataclass
 from textwrap import dedent, indent
 from typing import Any, Literal
@@ -53,6 +54,22 @@ def run(program: str) -> tuple[Any, list[tuple[str, str]]]:
     done = engine.run_blocking(engine.plan_blocking("g", inputs=INPUTS), inputs={"name": "x"})
     assert done.ok, done
     return done.output, list(SENT)
+
+
+def test_a_text_with_a_backslash_may_stand_in_an_f_string() -> None:
+    """Also where a name stands for it; Python 3.11 writes none between the braces, and what cannot be written is refused."""
+    given = r"""
+        folder = 'C:\\new\r'
+        people = find(name=name)
+        return [f'{folder}{p.name}{{}}' for p in people]
+    """
+    assert run(given)[0] == ["C:\\new\rAda{}", "C:\\new\rBob{}"]
+    if sys.version_info < (3, 12):
+        with pytest.raises(PlanUnreadable, match="no text has a backslash"):
+            read(r"""
+                mark = '\\'
+                return f'{name.replace(mark, "")}'
+            """)
 
 
 def test_a_call_is_a_step_and_a_constant_stays_one() -> None:

@@ -17,12 +17,14 @@ from foreplan import (
     Breaker,
     Budget,
     Engine,
+    FunctionPlanner,
     Limits,
     MappingSecrets,
     ModelPlanner,
     Plan,
     Policies,
     React,
+    Retry,
     ScriptedModel,
     SqliteJournal,
     Telemetry,
@@ -312,3 +314,30 @@ def test_without_providers_nothing_is_recorded_and_all_works() -> None:
     _TOLD.append(Told())
     run = Engine([look], telemetry=Telemetry()).run_blocking(plan(step("a", "look", word="x")))
     assert run.ok
+
+
+@pytest.mark.parametrize("content", [False, True])
+async def test_what_a_planner_raises_is_content_too_and_tells_no_secret(content: bool) -> None:
+    """The kind of what came out of the making of a plan is told, and what it says only where that is asked for."""
+    out = told(content=content)
+
+    @tool(effect="reads", secret_refs={"key": "KEY"})
+    async def ask_service(key: Any) -> None:
+        """Ask."""
+
+    def refuse(request: Any) -> Any:
+        raise RuntimeError("mr. secretive is not known to sesame-4711")
+
+    engine = Engine(
+        [ask_service],
+        FunctionPlanner(refuse),
+        secrets=MappingSecrets({"KEY": "sesame-4711"}),
+        telemetry=out.telemetry,
+        policies=Policies(retry=Retry(attempts=1)),
+    )
+    with pytest.raises(RuntimeError, match="is not known"):
+        await engine.plan("find them")
+    [span] = out.named("foreplan.plan")
+    assert ((span.attributes or {})["error.type"], span.status.is_ok) == ("RuntimeError", False)
+    assert ("secretive" in out.everything) is content
+    assert "sesame" not in out.everything

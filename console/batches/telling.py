@@ -99,7 +99,7 @@ def _terms(found: Examined, rules: BatchRules, review: Review, mends: bool) -> I
         yield "calls", Text(f"{plain(review.calls.text, 200)} for each row")
     bounds = rules.budget.model_dump(exclude_none=True, exclude_defaults=True)
     if bounds:
-        said = (f"{most:,g} {name.replace('_', ' ')}" for name, most in bounds.items())
+        said = (f"{most:,.15g} {name.replace('_', ' ')}" for name, most in bounds.items())
         yield "budget", Text(f"{', '.join(said)} for all rows together")
     yield "at once", Text(count(rules.at_once, "row"))
     if rules.canary:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyio.lowlevel import checkpoint
@@ -29,7 +29,7 @@ from ..hands.limits import Limiter
 from ..hands.proposals import answer_of_planner, let_through
 from ..hands.turns import Turns, in_turn
 from ..mind.batch import unsettled_groups
-from ..mind.budget import bound_text, planner_short_of, question_short_of
+from ..mind.budget import add_usage, bound_text, planner_short_of, question_short_of
 from ..mind.groups import Mending, told_failed
 from ..mind.replanning import group_request, needs_a_person, patch_problems, patched
 from ..mind.state import Consult, State
@@ -89,6 +89,11 @@ class _Mender:
 
     async def mend(self) -> None:
         """Step by step, until all is known or a person has to say."""
+        limiter = self._host.limiter or Limiter(self._host.clock, self._host.dice)
+        with in_turn(Turns(self._first.policies, limiter, self._batch.seconds_left)):
+            await self._mend()
+
+    async def _mend(self) -> None:
         while self._group not in self._batch.state.groups:
             match self._mending.phase:
                 case "consult":
@@ -122,15 +127,24 @@ class _Mender:
             self._lose(f"the budget of {short} is used up")
             return
         first, host = self._first, self._host
-        with in_turn(Turns(first.policies, host.limiter or Limiter(host.clock, host.dice))):
-            answer = await answer_of_planner(host.planner, self._request(), first.policies, host.dice)
+        answer = await answer_of_planner(
+            host.planner,
+            self._request(),
+            first.policies,
+            host.dice,
+            self._batch.seconds_left,
+            asks=first.planner_calls,
+            affords=lambda usage: not self._short_of(usage),
+        )
         self._batch.write(e.ModelAnswered(*self._batch.stamp(), "replan", **answer))
 
-    def _short_of(self) -> str:
-        """The bound that keeps the planner from being asked: of the batch, or of what each row may use."""
+    def _short_of(self, usage: Mapping[str, Any] | None = None) -> str:
+        """The bound that keeps the planner from being asked: of the batch, or of what each row may use. `usage`: of attempts
+        that are not in the journal yet."""
         state, asks = self._batch.state, self._first.planner_calls
-        budget = state.rules.budget
-        short = planner_short_of(budget, state.used(), asks=asks, costs=state.cost > 0)
+        budget, spent = state.rules.budget, state.used()
+        spent = spent if usage is None else add_usage(spent, usage, asks=asks)
+        short = planner_short_of(budget, spent, asks=asks, costs=spent.cost > 0)
         if short:
             return f"{bound_text(budget, short)} of the batch"
         short = question_short_of(self._first, asks)

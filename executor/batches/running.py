@@ -135,6 +135,13 @@ class BatchRuntime:
             _LOG.exception("`clock` raised, so time stands still for batch %r", self.state.run)
             return self.state.at
 
+    def seconds_left(self) -> float | None:
+        """Until no further row begins and nobody is asked for a patch; None without a bound."""
+        state, most = self.state, self.state.rules.budget.seconds
+        if most is None or state.opened is None:
+            return None
+        return max(0.0, most - (self._now() - state.opened.at - state.away))
+
     def write(self, event: Event) -> None:
         """Append an event of the batch without the secrets in it, and take it in. Raises `JournalError`."""
         safe = self._host.safe
@@ -473,8 +480,8 @@ class BatchRuntime:
         """A row goes on after an interruption, with its answers, or with what was decided for its group."""
         state, commands = runtime.state, self._take_up(runtime, self._accepted)
         parked = self.state.parked.get(ordinal)
-        if state.group is None or parked is None:
-            return commands
+        if state.group is None or parked is None or parked.alike is None:
+            return commands  # also a row that waited for people, and failed by what they said
         decided = self.state.groups[group_of(parked)]
         if decided.patch is not None:
             event: Event = e.PatchAccepted(*runtime.stamp(), None, decided.digest, decided.group)

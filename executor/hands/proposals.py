@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 
 from ...planner.findings import PlanUnreadable
+from ...planner.models.messages import add_usage
 from ...planner.plan import Patch
 from ...planner.planners import Planner
 from ...planner.requests import Proposal, ReplanRequest
@@ -17,6 +18,7 @@ from ...policies.errors import CannotPlan
 from ...policies.failures import Failure, Happened, Kind
 from ...policies.policies import Policies
 from ...policies.retry import wait_before
+from ..mind.admission import out_of_time
 from ..mind.budget import plain_usage
 from .hands import cancelled, failure_of
 from .turns import Clock, answering
@@ -25,20 +27,38 @@ __all__ = ["answer_of_planner", "let_through"]
 
 
 async def answer_of_planner(
-    planner: Planner | None, request: ReplanRequest, policies: Policies, dice: Callable[[], float]
+    planner: Planner | None,
+    request: ReplanRequest,
+    policies: Policies,
+    dice: Callable[[], float],
+    seconds_left: Callable[[], float | None],
+    *,
+    asks: int,
+    affords: Callable[[Mapping[str, Any]], bool],
 ) -> dict[str, Any]:
     """What the planner said, as the fields of ModelAnswered; asked again, as `policies.retry` says, where it failed in
-    passing. One that took all its time is not: it has had it."""
-    attempt, queued = 1, 0.0
+    passing. One that took all its time is not: it has had it. Nor is there a wait that would end after the seconds that
+    are left.
+
+    Each attempt counts, for `asks` model calls if it does not say otherwise; `affords` says whether there may be another
+    after those that have used so much.
+    """
+    attempt, queued, spent = 1, 0.0, dict[str, Any]()
     while True:
         answer = await _said(planner, request, policies)
         failure = answer.get("failure")
         queued = answer["queued"] = answer.get("queued", 0.0) + queued
+        spent = add_usage((spent, {"model_calls": asks, **(answer.get("usage") or {})})) or {}
+        if attempt > 1:
+            answer["usage"] = spent
         if failure is None or failure.code in _LAST:
             return answer
         wait = wait_before(policies.retry, attempt, failure=failure, effect=Effect.READS, dice=dice())
-        if wait is None:
+        if wait is None or not affords(spent):
             return answer
+        left = seconds_left()
+        if left is not None and wait >= left:
+            return {**answer, "failure": out_of_time()}
         attempt += 1
         await anyio.sleep(wait)
 

@@ -19,9 +19,9 @@ from contextvars import ContextVar
 
 import anyio
 
-from ...planner.models.chat import asked_in_turn, may_wait, name_of
+from ...planner.models.chat import account_of, asked_in_turn, may_wait, name_of
 from ...policies.failures import Failure, Happened, ToolFailure
-from ...policies.pace import Key, Rules, rules_for_model
+from ...policies.pace import Rules, rules_for_model
 from ...policies.policies import Policies
 from ..events import Outcome
 from ..mind.admission import out_of_time
@@ -75,12 +75,12 @@ _AROUND: ContextVar[tuple[_Around, ...]] = ContextVar("foreplan_asked_around", d
 
 
 class _Around:
-    """A question under way to `place`. `passed`: its model asks others in turn, so what fails is theirs."""
+    """A question under way to the model of this name. `passed`: it asks others in turn, so what fails is theirs."""
 
-    __slots__ = ("passed", "place")
+    __slots__ = ("name", "passed")
 
-    def __init__(self, place: Key) -> None:
-        self.place = place
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.passed = False
 
 
@@ -99,12 +99,13 @@ def answering(seconds: float | None) -> Iterator[Clock]:
 @contextmanager
 def in_turn(turns: Turns) -> Iterator[None]:
     """While this is open, questions to models in this task, and in those it starts, have their turns here."""
-    before = _AROUND.set(())
+    around, clock = _AROUND.set(()), _CLOCK.set(None)  # a run that begins inside an answer is none of it
     try:
         with asked_in_turn(turns.turn):
             yield
     finally:
-        _AROUND.reset(before)
+        _CLOCK.reset(clock)
+        _AROUND.reset(around)
 
 
 class Turns:
@@ -121,10 +122,12 @@ class Turns:
     async def turn(self, model: object) -> AsyncIterator[float]:
         """Around one question: begins when it is its turn, with how long it waited. Raises `ToolFailure` where that would
         be longer than its patience, or than the run has time."""
-        account = getattr(model, "account", "")
-        rules = rules_for_model(name_of(model), str(account), self._policies, waits=may_wait())
+        name = name_of(model)
+        rules = rules_for_model(name, account_of(model), self._policies, waits=may_wait())
         around = _AROUND.get()
-        if any(question.place == rules.place for question in around):
+        if any(
+            question.name == name for question in around
+        ):  # by name, as bounds go: it would wait for itself
             yield 0.0
             return
         for question in around:
@@ -132,7 +135,7 @@ class Turns:
         clock = _CLOCK.get() or Clock(None)
         waited = clock.waited
         grant = await self._entered(rules, clock)
-        own = _Around(rules.place)
+        own = _Around(name)
         _AROUND.set((*around, own))
         outcome, failure = Outcome.CANCELLED, None
         try:

@@ -110,6 +110,8 @@ class BatchState:
         self.closed: e.RunClosed | None = None
         self.reserve: dict[str, float] | None = None
         """What is kept of its budget for each row under way."""
+        self.shared_asks = False
+        """Whether people are asked by the run of what all rows share."""
         self.accepted: list[e.RunResumed | e.RowsReopened] = []
         """What came with other terms than it was opened with, that somebody accepted."""
         self.trace = ""
@@ -307,7 +309,8 @@ def standing(state: BatchState) -> tuple[e.RunState, str, str]:
         held = f"; rows wait for {' and '.join(sorted(state.held))}, which is down" if state.held else ""
         return "running", "", f"under way; {_told(state)}{held}"
     questions = len(state.decisions) - len(state.answered)
-    if questions or any(parked.questions for parked in state.parked.values()):
+    shared = state.shared_asks and not state.shared
+    if questions or shared or any(parked.questions for parked in state.parked.values()):
         return "waiting", "people", f"waiting for people; {_told(state)}"
     return "waiting", "interrupted", f"it goes on when it is resumed; {_told(state)}"
 
@@ -380,8 +383,9 @@ def _charge(state: BatchState, used: dict[str, Any], before: dict[str, Any] | No
 
 
 def _row_parked(state: BatchState, event: e.RowParked) -> None:
-    if not event.ordinal:
-        return  # no row begins before it has ended
+    if not event.ordinal:  # no row begins before it has ended
+        state.shared_asks = bool(event.questions)
+        return
     if event.ordinal not in state.parked:
         state.began += 1
     state.parked[event.ordinal] = event

@@ -35,6 +35,7 @@ __all__ = [
     "add",
     "add_usage",
     "affordable",
+    "affords_again",
     "answered",
     "bound_seconds",
     "bound_text",
@@ -473,6 +474,15 @@ def question_short_of(state: State, asks: int) -> str:
         return ""
     costs = (_ASKED, "cost") in state.seen_using
     return planner_short_of(state.policies.budget, used(state), asks=asks, costs=costs)
+
+
+def affords_again(state: State, usage: Mapping[str, Any], asks: int) -> bool:
+    """Whether the planner may be asked once more, where attempts at the question that was charged have used so much."""
+    spent = used(state)
+    spent = add_usage(spent._replace(model_calls=spent.model_calls - asks), usage, asks=asks)
+    return not (
+        state.bounded and planner_short_of(state.policies.budget, spent, asks=asks, costs=spent.cost > 0)
+    )
 
 
 def charge_question(state: State, asks: int) -> None:

@@ -133,10 +133,12 @@ def shared_id(batch: str) -> str:
 
 
 def of_shared(common: Common, opened: BatchOpened) -> Common:
-    """What the run of the shared steps goes by: a plan of those steps alone."""
+    """What the run of the shared steps goes by: a plan of those steps alone, for which no planner is asked: a patch is for rows,
+    which know the steps of the plan and no others."""
     steps = [step for step in opened.plan.steps if step.id in opened.shared]
     plan = Plan(goal=opened.plan.goal, steps=steps)
-    return common._replace(program=compile_plan(plan, common.tools), shared={})
+    program = compile_plan(plan, common.tools)
+    return common._replace(program=program, shared={}, planner=False, grouped=False)
 
 
 def paced_tools(tools: Mapping[str, Tool], principal: Principal, policies: Policies) -> frozenset[str]:

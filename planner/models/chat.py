@@ -25,6 +25,7 @@ __all__ = [
     "Around",
     "ChatModel",
     "Turn",
+    "account_of",
     "around",
     "ask_model",
     "asked_in_turn",
@@ -112,11 +113,13 @@ _WAITS: ContextVar[bool] = ContextVar("foreplan_waits_for_turns", default=True)
 
 @contextmanager
 def asked_in_turn(turn: Turn) -> Iterator[None]:
-    """While this is open, each question that is asked in this task and those it starts waits for its turn."""
-    token = _TURN.set(turn)
+    """While this is open, each question that is asked in this task and those it starts waits for its turn; also where
+    whoever began all this has another model to ask."""
+    token, waits = _TURN.set(turn), _WAITS.set(True)
     try:
         yield
     finally:
+        _WAITS.reset(waits)
         _TURN.reset(token)
 
 
@@ -149,6 +152,15 @@ def name_of(model: object) -> str:
             return said
     inside = next(iter(models_in(model)), None)
     return name_of(inside) if inside is not None else type(model).__name__
+
+
+def account_of(model: object) -> str:
+    """What tells models of one name apart: its `account`, or that of the model inside from which it has its name."""
+    said = getattr(model, "account", None)
+    if said is not None:
+        return str(said)
+    inside = next((other for other in models_in(model) if name_of(other) == name_of(model)), None)
+    return account_of(inside) if inside is not None else ""
 
 
 def models_in(model: object) -> Iterator[object]:

@@ -12,7 +12,7 @@ from ...policies.effect import Effect
 from ...policies.errors import BadInput
 from ...policies.retry import Retry, wait_before
 from ...policies.spelling import spelled
-from .chat import ChatModel, ask_model, expect_models, is_real, refuse_if_forbidden
+from .chat import ChatModel, ask_model, expect_models, is_real, may_wait, refuse_if_forbidden
 from .chunks import AIMessageChunk, stream_of
 from .messages import AIMessage, Message
 
@@ -21,7 +21,8 @@ __all__ = ["Retrying"]
 
 @spelled
 class Retrying:
-    """Asks again where that may help, by kind of failure, with full jitter and never before Retry-After.
+    """Asks again where that may help, by kind of failure, with full jitter and never before Retry-After: inside `Fallback`
+    the next model is asked instead of waiting for that.
 
     The rounds of a loop, the first plan and re-plans are repeated by `Policies.retry` already: there the attempts would
     multiply. Once a part of a streamed
@@ -77,7 +78,8 @@ class Retrying:
         failure = classify(error)
         dice = random.random()
         wait = wait_before(self.retry, attempt, failure=failure, effect=Effect.READS, dice=dice)
-        if wait is None or isinstance(error, BadInput):
+        other = failure.retry_after is not None and not may_wait()
+        if wait is None or other or isinstance(error, BadInput):
             raise error
         await anyio.sleep(wait)
 
