@@ -131,6 +131,8 @@ def test_each_row_has_a_result_and_a_reason(backend: str) -> None:
         "1 of 2 steps failed: 'paid': no money for 2"
     ]
     assert batch.failures == ({"status": "failed", "kind": "business", "code": "no_money", "rows": 1},)
+    with pytest.raises(BadInput, match="ends as no 'waiting'; say done, failed, stopped, refused"):
+        batch.rows(status="waiting")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

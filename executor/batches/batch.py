@@ -19,7 +19,7 @@ from .rows import RowResult
 __all__ = ["Batch", "batch_of", "batch_of_row", "is_batch", "read_batch", "results_of"]
 
 BatchStatus: TypeAlias = Literal["running", "waiting", "done", "failed", "stopped"]
-_STATUSES = ("done", "failed", "stopped", "refused", "waiting", "")
+_ENDS = ("done", "failed", "stopped", "refused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class Batch:
 
         `status` (one, or several) leaves the others out.
         """
-        there = f"; say {', '.join(filter(None, _STATUSES))}"
+        there = f"; say {', '.join(_ENDS)}"
         wanted = {status} if isinstance(status, str) else set(status)
-        for unknown in wanted.difference(_STATUSES):
-            raise BadInput(f"a row ends as no {unknown!r}{did_you_mean(unknown, _STATUSES) or there}")
+        for unknown in wanted.difference(_ENDS):
+            raise BadInput(f"a row ends as no {unknown!r}{did_you_mean(unknown, _ENDS) or there}")
         if self.at is not None:
             return _results_at(self.journal, self.id, frozenset(wanted), self.at)
         return results_of(self.journal, self.id, frozenset(wanted))
