@@ -44,6 +44,7 @@ __all__ = [
     "is_amount",
     "left",
     "open_account",
+    "out_of_seconds",
     "plain_usage",
     "planner_short_of",
     "question_short_of",
@@ -107,6 +108,12 @@ def seconds_left(state: State, now: float) -> float | None:
     """Seconds until nothing more begins, at a moment in which the run is under way; None without a bound."""
     most = state.policies.budget.seconds
     return None if most is None else most - (now - state.opened_at - state.away)
+
+
+def out_of_seconds(state: State) -> bool:
+    """Whether the seconds of the budget are over, so that nothing more begins, whatever it holds."""
+    most = state.policies.budget.seconds
+    return most is not None and seconds_used(state) >= most
 
 
 def used(state: State) -> Used:
@@ -211,7 +218,7 @@ def bound_seconds(state: State, seconds: float) -> None:
 def _short_of(state: State, tool: Tool, path: Path) -> str:
     """What is missing that one attempt needs at least: itself, and one of each thing it uses."""
     budget = state.policies.budget
-    if budget.seconds is not None and seconds_used(state) >= budget.seconds:
+    if out_of_seconds(state):
         return "seconds"
     if path in state.held:
         return ""

@@ -34,7 +34,7 @@ from .asking import (
     rejected_before,
     unused,
 )
-from .budget import affordable, in_time, reserve, settle_up
+from .budget import affordable, in_time, out_of_seconds, reserve, settle_up
 from .replanning import patch_decided
 from .rounds import MODEL, model_timer
 from .scopes import Settled, arguments_of, asks, emptiness, empty_source
@@ -88,7 +88,7 @@ _QUEUES = 8
 def make_room(state: State) -> None:
     """Start calls while there is room: those to be tried again first, then the lanes in turn."""
     limit = state.policies.limits.run
-    if state.stopping and state.held and state.short != "seconds":
+    if state.stopping and state.held and not (state.short == "seconds" or out_of_seconds(state)):
         _finish_held(state)
     while state.live < limit and (state.again or state.lanes) and not state.stopping:
         if not state.again:
