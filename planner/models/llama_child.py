@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any
 
 
@@ -23,6 +24,7 @@ def main() -> None:
     try:
         server = _serve(settings)
     except RuntimeError:
+        _let_it_finish()
         os._exit(1)
     os.write(out, json.dumps({"address": server.listening_address, "guided": _guided()}).encode() + b"\n")
     sys.stdin.buffer.read()
@@ -45,6 +47,17 @@ def _serve(settings: dict[str, Any]) -> Any:
     params.verbosity = 1
     params.ui = params.warmup = False
     return xllamacpp.Server(params)
+
+
+def _let_it_finish() -> None:
+    """llama.cpp says why from a thread of its own: until something is there and nothing more comes, for two seconds at most."""
+    until, before = time.monotonic() + 2, -1
+    while time.monotonic() < until:
+        said = os.fstat(2).st_size
+        if said and said == before:
+            return
+        before = said
+        time.sleep(0.1)
 
 
 def _guided() -> bool:
