@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import subprocess
@@ -43,6 +44,8 @@ from foreplan.executor.batches.rows import RowsRefused
 from foreplan.executor.events import CallSettled, CallStarted, Event, RowSettled, ToolFreed, ToolHeld
 from foreplan.executor.journal.records import first_tip
 from foreplan.executor.mind.batch import BatchState, advance_batch, replay_batch
+from foreplan.executor.mind.state import Node, State
+from foreplan.executor.runtime import Runtime
 from foreplan.policies.errors import BadInput, JournalError, NotApproved
 from foreplan.policies.failures import Happened
 
@@ -807,3 +810,21 @@ def test_a_batch_that_is_killed_often_loses_nothing(tmp_path: Path) -> None:
     said = killed(tmp_path, 800, *deaths)
     assert (said["status"], said["problems"]) == ("done", [])
     expect_each_once(tmp_path, 800)
+
+
+def test_a_row_that_has_ended_leaves_nothing_to_the_collector() -> None:
+    """What it was made of goes at once: ten thousand rows of cycles would be looked through again and again."""
+    world = World()
+    run_batch(world, 3)  # what is made once is there
+    gc.collect()
+    gc.disable()
+    try:
+        before = _of_rows()
+        run_batch(world, 30)
+        assert _of_rows() == before
+    finally:
+        gc.enable()
+
+
+def _of_rows() -> int:
+    return sum(isinstance(thing, State | Node | Runtime) for thing in gc.get_objects())

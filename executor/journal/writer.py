@@ -246,9 +246,7 @@ class Writer(Generic[T]):
                 self._gather()
             batch = self._flying = self._filling
             batch.ripe = True
-            if (
-                batch.waiting and not self._since
-            ):  # nobody has pressed yet, and the loop goes on to others meanwhile
+            if batch.waiting and not self._since:  # nobody has pressed yet: the loop is still at others
                 self._since, self._stood = batch.since, False
             self._filling = Batch()
             self._done.notify_all()  # there is room again
