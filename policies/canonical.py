@@ -24,7 +24,8 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=F
 def canonical(value: Any) -> bytes:
     """The canonical bytes of a plain JSON value. Raises `ValueError` for NaN, infinities and foreign types."""
     if type(value) is dict and len(value) < _FEW and _flat(value):
-        return to_json(dict(sorted(value.items())))
+        names = sorted(value)
+        return to_json(value if names == list(value) else {name: value[name] for name in names})
     if type(value) is int and -_SAFE < value < _SAFE:
         return b"%d" % value
     if _simple(value):

@@ -68,6 +68,10 @@ class Unserialisable(ValueError):
 
 def to_plain(value: object, *, nan_is_null: bool = False) -> Json:
     """A fresh plain JSON copy by the rules above. Raises `Unserialisable`, whatever the value does."""
+    if type(value) is dict:
+        copied = value.copy()  # first: another thread may change what is looked at
+        if _is_flat(copied):
+            return copied
     try:
         return _Walk(nan_is_null).plain(value, 0)
     except _Stuck as stuck:
@@ -76,10 +80,29 @@ def to_plain(value: object, *, nan_is_null: bool = False) -> Json:
         raise Unserialisable("", _raised(value, error)) from error
 
 
+def _is_flat(value: dict[Any, Any]) -> bool:
+    """Whether an object is plain JSON with nothing inside, by far what most tools return; its copy is all it needs then."""
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii():
+            return False
+        kind = type(item)
+        if kind is str:
+            if not item.isascii():
+                return False
+        elif kind is int:
+            if item.bit_length() >= _LONGEST_INTEGER:
+                return False
+        elif kind is not bool and item is not None:
+            return False
+    return True
+
+
 def copy_plain(value: Json) -> Json:
     """A deep copy of plain JSON, which is not checked."""
     kind = type(value)
     if kind is dict:
+        if _CONTAINERS.isdisjoint(map(type, value.values())):
+            return value.copy()
         return {k: copy_plain(v) if type(v) in _CONTAINERS else v for k, v in value.items()}
     if kind is list:
         return [copy_plain(v) if type(v) in _CONTAINERS else v for v in value]

@@ -471,18 +471,22 @@ def _plain_details(details: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _not_as_declared(call: Call, result: Any) -> tuple[str, str] | None:
     """What is wrong with a result by the tool's own schema and by the one in the arguments, and where; None if nothing is."""
     tool = call.tool
-    for schema, says in ((tool.output, "declared"), (_asked_for(call), "asked for")):
-        problems = [] if schema is None or schema.accepts(result) else schema.problems(result)
-        if problems:
-            said = "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in problems[:3])
-            return f"the result of {tool.name!r} is not as {says}", said
-    return None
+    wrong = _misfit(tool.output, result)
+    if wrong:
+        return f"the result of {tool.name!r} is not as declared", wrong
+    wrong = _misfit(_asked_for(call), result) if tool.result_from else ""
+    return (f"the result of {tool.name!r} is not as asked for", wrong) if wrong else None
+
+
+def _misfit(schema: Schema | None, result: Any) -> str:
+    """What is wrong with a result by a schema, and where; "" if nothing is."""
+    if schema is None or schema.accepts(result):
+        return ""
+    return "; ".join(f"{p.pointer or 'the whole'}: {p.message}" for p in schema.problems(result)[:3])
 
 
 def _asked_for(call: Call) -> Schema | None:
     """The schema that the arguments hold; the mind has refused a hostile one at admission."""
-    if not call.tool.result_from:
-        return None
     document = result_schema(call.tool, call.args)
     return None if document is None else compile_schema(document, closed=True)
 
@@ -554,8 +558,10 @@ def _may_exceed(value: Any, most: int) -> bool:
     if len(value) > 64 or most < 8192:
         return True
     share = most // (4 * len(value) or 1)
-    for key, item in value.items():  # noqa: SIM110 - a generator would double the time
-        if 6 * len(key) + 2 > share or _may_exceed(item, share):
+    for key, item in value.items():
+        if 6 * len(key) + 2 > share:
+            return True
+        if (type(item) is not int or item.bit_length() >= share) and _may_exceed(item, share):
             return True
     return False
 

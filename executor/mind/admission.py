@@ -102,6 +102,8 @@ def _denied(state: State, tool: Tool) -> Failure | None:
 
 def fitting(tool: Tool, args: dict[str, Any]) -> Failure | None:
     """Whether the tool takes these arguments, whoever calls it."""
+    if not tool.secret_refs and not tool.result_from:  # most tools have neither
+        return schema(tool, args) or flow(tool, args)
     return secret(tool, args) or schema(tool, args) or promised(tool, args) or flow(tool, args)
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "unused",
 ]
 
+_ACTS = Effect.ACTS
 FORK = "@fork"
 """What the paths of calls begin with that were made in the run from which this one was forked; its id follows."""
 CALL = ("approve", "reject", "edit")
@@ -59,10 +60,10 @@ def digest_of(args: Mapping[str, Any] | None) -> str:
 
 def must_ask(state: State, active: Active) -> str:
     """Why a person must see this very call, if one must."""
-    lane, tool = active.lane, active.tool
+    lane, tool, why = active.lane, active.tool, ""
     if active.path[0] == REACT:
         why = asks_in_dialogue(tool, state.policies, active.args)
-    else:
+    elif tool.requires_approval:
         why = asks_for(tool, active.args)
     code = lane.node.code
     if not why and (code.asks if lane.undoes is None else lane.undoes[active.index].asks):
@@ -79,11 +80,11 @@ def asks_again(state: State, active: Active, before: Tool) -> str:
 def _repeats(state: State, active: Active) -> str:
     """What makes a call a matter for a person because of what was before it."""
     path, name, data = active.path, active.tool.name, active.args_digest
-    made = state.acted.get((name, data), {}) if active.tool.effect is Effect.ACTS else {}
+    made = state.acted.get((name, data), ()) if active.tool.effect is _ACTS else ()
     for before in made:
         if not (in_approved(state, before) and in_approved(state, path)):
             return f"the same call was already made as {_place(before)}"
-    said = state.rejected.get((name, data))
+    said = state.rejected.get((name, data)) if state.rejected else None
     if said is not None:
         return f"the same call was refused as {path_text(said.path)} in this run"
     by = state.edited.get(path[:-1]) if active.lane.undoes is not None else None
@@ -103,7 +104,7 @@ def in_approved(state: State, path: Path) -> bool:
 
 def rejected_before(state: State, active: Active) -> Failure | None:
     """The failure of a call that a person refused before; where the approved plan holds both, people are asked again."""
-    said = state.rejected.get((active.tool.name, active.args_digest))
+    said = state.rejected.get((active.tool.name, active.args_digest)) if state.rejected else None
     if said is None or (in_approved(state, said.path) and in_approved(state, active.path)):
         return None
     message = f"the same call was refused before, as {path_text(said.path)}: {said.message}"

@@ -135,7 +135,7 @@ class BatchState:
     @property
     def left(self) -> int:
         """How many rows have not begun yet."""
-        taken_up = sum(ordinal in self.parked for ordinal in self.live)
+        taken_up = sum(ordinal in self.parked for ordinal in self.live) if self.parked else 0
         return (self.rows or 0) - self.settled - len(self.parked) - len(self.live) + taken_up
 
     def status_of(self, ordinal: int) -> str:
@@ -352,12 +352,13 @@ def _row_settled(state: BatchState, event: e.RowSettled) -> None:
         return
     if state.parked.pop(event.ordinal, None) is None:
         state.began += 1
-    _charge(state, event.used or {}, state.charged.pop(event.ordinal, {}))
+    _charge(state, event.used or {}, state.charged.pop(event.ordinal, {}) if state.charged else None)
     if event.status != "done":
         state.charged[event.ordinal] = event.used or {}
-    if not state.stopping and too_many_failed(state.rules, state.failed, _ran(state)):
+    failed = state.failed
+    if failed and not state.stopping and too_many_failed(state.rules, failed, _ran(state)):
         state.stopping = "failures"
-        state.why = f"{count(state.failed, 'row')} failed, so no further one began"
+        state.why = f"{count(failed, 'row')} failed, so no further one began"
 
 
 def _shared_settled(state: BatchState, event: e.RowSettled) -> None:
@@ -375,11 +376,18 @@ def _ran(state: BatchState) -> int:
 
 def _charge(state: BatchState, used: dict[str, Any], before: dict[str, Any] | None = None) -> None:
     """`before` is what the same row was charged with when it ended the last time: its count goes on where it stood."""
-    for sign, amounts in ((1, used), (-1, before or {})):
-        state.tool_calls += sign * amounts.get("tool_calls", 0)
-        state.model_calls += sign * amounts.get("model_calls", 0)
-        state.tokens += sign * amounts.get("tokens", 0)
-        state.cost += sign * exact(amounts.get("cost", 0))
+    _count(state, used, 1)
+    if before:
+        _count(state, before, -1)
+
+
+def _count(state: BatchState, amounts: dict[str, Any], sign: int) -> None:
+    state.tool_calls += sign * amounts.get("tool_calls", 0)
+    state.model_calls += sign * amounts.get("model_calls", 0)
+    state.tokens += sign * amounts.get("tokens", 0)
+    cost = amounts.get("cost")
+    if cost:
+        state.cost += sign * exact(cost)
 
 
 def _row_parked(state: BatchState, event: e.RowParked) -> None:

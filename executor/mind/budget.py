@@ -165,7 +165,8 @@ def open_account(state: State, at: float, spent: Mapping[str, Any] | None) -> No
     """A run begins: what bounds it, and what planning it has used."""
     state.opened_at = at
     rebind(state)
-    spent = spent or {}
+    if not spent:
+        return
     state.tool_calls += _whole(spent, "tool_calls") or 0
     state.model_calls += _whole(spent, "model_calls") or 0
     state.tokens += _whole(spent, "tokens") or 0
@@ -175,7 +176,8 @@ def open_account(state: State, at: float, spent: Mapping[str, Any] | None) -> No
 def rebind(state: State) -> None:
     """These bounds hold from here on. What was counted so far counts; a tool that had no bound of its own begins at 0."""
     budget = state.policies.budget
-    state.bounded = budget is not _NO_BOUND and budget != _NO_BOUND
+    known = _NO_BOUND if state.common is None else state.common.unbounded
+    state.bounded = budget is not known and budget != _NO_BOUND
     state.called = {name: state.called.get(name, 0) for name in budget.tools}
     state.unheld = _NO_BOUND if budget.model_calls is None else _NO_QUESTIONS
 
@@ -548,6 +550,8 @@ def _plus(a: Decimal, b: Decimal) -> Decimal:
 
 def _number(exactly: Decimal) -> float:
     """As people write it: whole where it is."""
+    if not exactly:
+        return 0
     return int(exactly) if exactly == exactly.to_integral_value() else float(exactly)
 
 

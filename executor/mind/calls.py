@@ -116,10 +116,13 @@ def _advance_lane(state: State, lane: Lane) -> None:
     before = lane.next
     if before >= lane.size:
         _pass_on(state, lane)
-    elif lane.undoes is None and lane.node.code.block is not None:
+        return
+    if lane.undoes is None and lane.node.code.block is not None:
         _open_next(state, lane)
-    elif _take(state, lane.tool(lane.next).name, lane):
-        _start_next(state, lane, lane.tool(lane.next))
+        return
+    tool = lane.tool(before)
+    if _take(state, tool.name, lane):
+        _start_next(state, lane, tool)
         if lane.next == before:
             state.hungry.append(lane)  # it waits for what others hold of the budget
         elif lane.next < lane.size and not lane.serial:
@@ -226,7 +229,7 @@ def _start_next(state: State, lane: Lane, tool: Tool) -> None:
         state.proposed[path] = (lane, index, args)
         give(state, path, Consult("before_call", None, path, tool, args))
     else:
-        _admit_next(state, lane, index, tool, args)
+        _admit_next(state, lane, index, path, tool, args)
 
 
 def call_consulted(state: State, event: e.HookAnswered) -> None:
@@ -241,7 +244,8 @@ def call_consulted(state: State, event: e.HookAnswered) -> None:
         failure = hook_refused(event)
         give(state, event.path, Write(e.CallSettled, (event.path, 0, _FAILED, None, failure, args)))
     else:
-        _admit_next(state, lane, index, tool, args if event.value is None else event.value["args"])
+        wanted = args if event.value is None else event.value["args"]
+        _admit_next(state, lane, index, event.path, tool, wanted)
 
 
 def _edit_consulted(state: State, active: Active, event: e.HookAnswered) -> None:
@@ -258,22 +262,23 @@ def _edit_consulted(state: State, active: Active, event: e.HookAnswered) -> None
         state.again.append(active)
 
 
-def _admit_next(state: State, lane: Lane, index: int, tool: Tool, proposed: dict[str, Any]) -> None:
+def _admit_next(
+    state: State, lane: Lane, index: int, path: Path, tool: Tool, proposed: dict[str, Any]
+) -> None:
     """Admit the call of an item, with arguments that are final but for JSON that came as text."""
-    path = lane.path(index)
     admission = admit_decoded(state, tool, proposed)
-    args, failure = admission.args, admission.failure
+    args, _, failure = admission
     if failure is None:
-        if _is_kept(lane, index):
+        if lane.node.kept and _is_kept(lane, index):
             _identity(state, lane, index, tool, args)  # it counts for the keys of those after it
             _free(state, tool.name)
             item_settled(state, lane, index, _OK, lane.node.kept[index])
         elif tool.answered_by == "person":
-            _put_question(state, lane, index, tool, args)
+            _put_question(state, lane, index, path, tool, args)
         elif affordable(state, tool, path):
-            _approve_or_admit(state, lane, index, tool, admission)
+            _approve_or_admit(state, lane, index, path, tool, admission)
         elif "before_call" in state.hooks:
-            _approve_or_admit(state, lane, index, tool, admission, later=True)
+            _approve_or_admit(state, lane, index, path, tool, admission, later=True)
         else:
             lane.next = index
             _free(state, tool.name)
@@ -324,12 +329,19 @@ def _came_out_empty(state: State, lane: Lane, path: Path, args: dict[str, Any]) 
 
 
 def _approve_or_admit(
-    state: State, lane: Lane, index: int, tool: Tool, admission: Admission, *, later: bool = False
+    state: State,
+    lane: Lane,
+    index: int,
+    path: Path,
+    tool: Tool,
+    admission: Admission,
+    *,
+    later: bool = False,
 ) -> None:
     """Ask a person where one must see the call; else admit it, or `later`, once there is budget for it."""
-    path, args, decoded = lane.path(index), admission.args, admission.decoded
+    args, decoded, _ = admission
     data, key = _identity(state, lane, index, tool, args)
-    active = Active(lane, index, tool, args, data, key, decoded)
+    active = Active(lane, index, path, tool, args, data, key, decoded)
     refusal = rejected_before(state, active)
     if refusal is not None:
         give(state, path, Write(e.CallSettled, (path, 0, _FAILED, None, refusal, args)))
@@ -345,6 +357,7 @@ def _approve_or_admit(
         state.again.append(active)
         return
     reserve(state, tool, path)
+    state.admitting[path] = active
     give(state, path, Write(e.CallAdmitted, (path, tool.name, args, data, key, decoded)))
 
 
@@ -360,10 +373,12 @@ def _identity(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, 
     return data, sha256(text.encode()).hexdigest()[:40]
 
 
-def _put_question(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, Any]) -> None:
+def _put_question(
+    state: State, lane: Lane, index: int, path: Path, tool: Tool, args: dict[str, Any]
+) -> None:
     """A call that a person answers: no attempt, no budget, only a question."""
-    active = Active(lane, index, tool, args, *_identity(state, lane, index, tool, args))
-    state.calls[active.path] = active
+    active = Active(lane, index, path, tool, args, *_identity(state, lane, index, tool, args))
+    state.calls[path] = active
     _ask(state, "ask", active, ("answer", "refuse"), {"schema": result_schema(tool, args)})
 
 
@@ -379,13 +394,19 @@ def admitted(state: State, event: e.CallAdmitted) -> None:
     del state.open[path]
     active = state.calls.get(path)
     if active is None:
-        lane, index = lane_item(state, path)
-        active = Active(
-            lane, index, state.tools[event.tool], event.args, event.args_digest, event.key, event.decoded
-        )
-        state.calls[path] = active
+        active = state.calls[path] = _decided(state, event)
     active.admitted = True
     _perform(state, active)
+
+
+def _decided(state: State, event: e.CallAdmitted) -> Active:
+    """The call as it was worked out when it was decided on; from the event where a replay or the scrubber says it anew."""
+    _, _, _, path, tool, args, data, key, decoded = event
+    active = state.admitting.pop(path, None)
+    if active is not None and active.args is args and active.key is key and active.decoded is decoded:
+        return active
+    lane, index = lane_item(state, path)
+    return Active(lane, index, path, state.tools[tool], args, data, key, decoded)
 
 
 def _perform(state: State, active: Active) -> None:
@@ -602,7 +623,8 @@ def decision_asked(state: State, event: e.DecisionAsked) -> None:
         asked, args = event.question, event.question["args"]
         tool = state.tools[asked["tool"]]
         _free(state, tool.name)
-        state.calls[event.path] = Active(lane, index, tool, args, digest_of(args), asked.get("key", ""))
+        key = asked.get("key", "")
+        state.calls[event.path] = Active(lane, index, event.path, tool, args, digest_of(args), key)
     state.open.pop(("ask", event.id) if "of" in event.question else event.path or "patch", None)
     state.decisions[event.id] = event
     give(state, ("decision", event.id), Ask(event))

@@ -14,7 +14,6 @@ answers it: `outstanding` is what a crash lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from ...planner.models.messages import HumanMessage
@@ -125,7 +124,6 @@ _TELL_OF_CALLS = (e.CallSettled, e.ValueSettled, e.DecisionAsked, e.HookAnswered
 def _opened(state: State, event: e.RunOpened) -> None:
     state.run = event.run
     state.parent = event.parent
-    state.started_at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds")
     state.inputs = event.inputs
     state.principal = event.principal
     state.policies = event.policies
@@ -180,7 +178,6 @@ def _row_opened(state: State, event: e.RowOpened) -> None:
     common = state.common
     assert common is not None
     state.run, state.ordinal = event.run, event.ordinal
-    state.started_at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="seconds")
     state.inputs = event.inputs
     state.principal, state.policies, state.paced = common.principal, common.policies, common.paced
     state.contracts, state.approval, state.hooks = common.contracts, common.approval, common.hooks
@@ -280,8 +277,14 @@ def _output(state: State) -> tuple[Any, str]:
     template = state.program.output if state.program is not None else None
     if template is None:
         return None, ""
-    scope: dict[str, Any] = {"inputs": state.inputs, "run": {"id": state.run, "started_at": state.started_at}}
-    scope.update((name, state.nodes[name].value) for name in template.names if name in state.nodes)
+    scope, nodes = dict[str, Any](), state.nodes
+    for name in template.names:
+        if name in nodes:
+            scope[name] = nodes[name].value
+        elif name == "inputs":
+            scope[name] = state.inputs
+        elif name == "run":
+            scope[name] = {"id": state.run, "started_at": state.started_at}
     try:
         return copy_plain(template.evaluate(scope)), ""
     except EvaluationError as error:

@@ -11,7 +11,7 @@ from ...planner.plan import Patch, Plan
 from ...policies.batches import BatchRules, row_policies
 from ...policies.failures import Failure
 from ...policies.permissions import Principal
-from ...policies.policies import Policies
+from ...policies.policies import Budget, Policies
 from ...registry.registry import Registry
 from ...registry.tools import Tool
 from ..events import BatchOpened, GroupSettled, Outcome
@@ -76,6 +76,8 @@ class Common(NamedTuple):
     shared: Mapping[str, Shared] = {}
     patches: Mapping[str, Mended] = {}
     """By the group of rows that go on with it."""
+    unbounded: Budget | None = None
+    """The budget of each row, where there is no bound in it: so no row has to find that out."""
 
     @property
     def program_tools(self) -> frozenset[str]:
@@ -106,6 +108,7 @@ def common_of(opened: BatchOpened, registry: Registry, principal: Principal | No
         grouped=opened.planner and (opened.approval or {}).get("scope") != "reads",
         hooks=frozenset(opened.hooks),
         paced=paced_tools(tools, principal, policies),
+        unbounded=policies.budget if policies.budget == Budget() else None,
     )
 
 

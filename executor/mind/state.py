@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -148,7 +149,7 @@ Command: TypeAlias = Write | Perform | Sleep | Ask | Consult | Replan | Think
 class Frame:
     """Steps of one block under way: the plan, or one item of a group. `path` is what the paths of its steps begin with."""
 
-    __slots__ = ("block", "index", "item", "lane", "left", "lost", "nodes", "path", "undo", "why")
+    __slots__ = ("block", "index", "item", "lane", "left", "lineage", "lost", "nodes", "path", "undo", "why")
 
     def __init__(
         self, block: Block, path: Path, lane: Lane | None = None, index: int = 0, item: Any = None
@@ -158,17 +159,19 @@ class Frame:
         self.lane = lane
         self.index = index
         self.item = item
-        self.nodes = {code.id: Node(code, self) for code in block.codes.values()}
-        self.left = len(self.nodes)
+        self.lineage = f"{lane.lineage}[{index}]." if lane is not None else f"{path_text(path)}." if path else ""
+        """Names of the groups around, as they were first called, with the indices of their items."""
+        nodes = self.nodes = {id_: Node(code, self) for id_, code in block.codes.items()}
+        self.left = len(nodes)
         self.undo: list[Undone] = []
         """What is to be taken back if this unit fails, in the order in which it was done."""
         self.lost = 0
         """How many of its effects cannot be taken back, because the call that would do it cannot be worked out."""
         self.why: Failure | None = None
         """Why the unit failed although its steps did not: its output does not resolve."""
-        for id_, node in self.nodes.items():
-            node.dependants = [self.nodes[d] for d in block.dependants[id_]]
-            node.waiting = len(node.code.needs)
+        for id_, names in block.dependants.items():
+            for name in names:
+                nodes[id_].dependants.append(nodes[name])
 
     def dissolve(self) -> None:
         """Nobody looks at it any more. Nodes know their frame: so they go at once, and not when the collector comes."""
@@ -178,13 +181,6 @@ class Frame:
     def outer(self) -> Frame | None:
         """The frame around this one."""
         return self.lane.node.frame if self.lane is not None else None
-
-    @property
-    def lineage(self) -> str:
-        """Names of the groups around, as they were first called, with the indices of their items."""
-        if self.lane is None:
-            return f"{path_text(self.path)}." if self.path else ""
-        return f"{self.lane.lineage}[{self.index}]."
 
 
 class Node:
@@ -211,7 +207,7 @@ class Node:
         self.path: Path = (*frame.path, code.id)
         """Identity of the step inside its run."""
         self.dependants: list[Node] = []
-        self.waiting = 0
+        self.waiting = len(code.needs)
         self.kept: dict[int, Any] = {}
         """Of a step with `each` that is tried again: the results of the items that had succeeded."""
         self.clear()
@@ -280,8 +276,10 @@ class Lane:
         "node",
         "outcomes",
         "parked",
+        "plural",
         "reasons",
         "seen",
+        "serial",
         "size",
         "undoes",
         "values",
@@ -292,6 +290,10 @@ class Lane:
         self.node = node
         self.items = items
         self.undoes = undoes
+        self.serial = undoes is not None or code.serial
+        """Whether an item starts only when the one before has ended."""
+        self.plural = items is not None or code.serial
+        """Whether items have indices: the result is a list."""
         self.lineage = node.frame.lineage + code.lineage
         if undoes is not None:
             self.size = len(undoes)
@@ -312,16 +314,6 @@ class Lane:
         self.changes: dict[str, Any] = {}
         """Arguments that `next` has changed so far."""
 
-    @property
-    def serial(self) -> bool:
-        """Whether an item starts only when the one before has ended."""
-        return self.undoes is not None or self.node.code.serial
-
-    @property
-    def plural(self) -> bool:
-        """Whether items have indices: the result is a list."""
-        return self.items is not None or self.node.code.serial
-
     def tool(self, index: int) -> Tool:
         """The tool of one call."""
         tool = self.undoes[index].tool if self.undoes is not None else self.node.code.tool
@@ -332,8 +324,8 @@ class Lane:
         """Identity of one item."""
         if self.undoes is not None:
             return self.undoes[index].path
-        node = self.node
-        return node.path if self.items is None and not node.code.serial else (*node.path, index)
+        path = self.node.path
+        return (*path, index) if self.plural else path
 
 
 class Active:
@@ -361,6 +353,7 @@ class Active:
         self,
         lane: Lane,
         index: int,
+        path: Path,
         tool: Tool,
         args: dict[str, Any],
         args_digest: str,
@@ -369,7 +362,7 @@ class Active:
     ) -> None:
         self.lane = lane
         self.index = index
-        self.path = lane.path(index)
+        self.path = path
         self.tool = tool
         self.args = args
         self.args_digest = args_digest
@@ -391,7 +384,7 @@ class Active:
         self, tool: Tool, args: dict[str, Any], digest: str, key: str = "", decoded: tuple[str, ...] = ()
     ) -> Active:
         """This item with another call, which nobody has admitted yet."""
-        return Active(self.lane, self.index, tool, args, digest, key, decoded)
+        return Active(self.lane, self.index, self.path, tool, args, digest, key, decoded)
 
 
 class Part(NamedTuple):
@@ -505,6 +498,98 @@ _POLICIES, _NO_BOUND = Policies(), Budget()
 class State:
     """Everything `advance` knows. Made with what the host supplies; the rest comes from events."""
 
+    __slots__ = (
+        "__weakref__",
+        "_started_at",
+        "accepted",
+        "acted",
+        "admitting",
+        "again",
+        "answer",
+        "answered",
+        "approval",
+        "approved",
+        "asked",
+        "at",
+        "away",
+        "begun_of",
+        "bounded",
+        "called",
+        "calls",
+        "closed",
+        "common",
+        "contracts",
+        "cost",
+        "costing",
+        "deadline",
+        "decisions",
+        "denied",
+        "dialogue",
+        "edited",
+        "failed_before",
+        "fallback",
+        "fallback_asked",
+        "forked_from",
+        "gave_up",
+        "given",
+        "group",
+        "held",
+        "hooks",
+        "hopeless",
+        "hungry",
+        "idle",
+        "ids",
+        "inputs",
+        "lanes",
+        "left",
+        "live",
+        "live_of",
+        "model_calls",
+        "not_undone",
+        "notes",
+        "open",
+        "opened_at",
+        "ordinal",
+        "paced",
+        "parent",
+        "parked",
+        "patch",
+        "patches",
+        "planner",
+        "planner_calls",
+        "policies",
+        "principal",
+        "program",
+        "proposed",
+        "ready",
+        "recorded",
+        "registry",
+        "rejected",
+        "renewed",
+        "repairs",
+        "replans",
+        "root",
+        "round",
+        "run",
+        "seen_using",
+        "seq",
+        "short",
+        "stopping",
+        "superseded",
+        "taken",
+        "taken_back",
+        "tokens",
+        "tool_calls",
+        "tools",
+        "trace",
+        "undoing",
+        "undone",
+        "unheld",
+        "unplannable",
+        "unstarted",
+        "waiting",
+    )
+
     def __init__(self, registry: Registry, common: Common | None = None) -> None:
         self.registry = registry
         self.tools: Mapping[str, Tool] = (
@@ -531,8 +616,6 @@ class State:
         self.forked_from = ""
         self.taken: Mapping[str, dict[str, Any]] = {}
         """Results of steps that are taken over from the run that this one was forked from."""
-        self.started_at = ""
-        """When the run was opened, as ISO 8601 in UTC: what `run.started_at` says."""
         self.inputs: dict[str, Any] = {}
         self.principal: Principal = ANYONE
         self.policies = _POLICIES
@@ -563,6 +646,8 @@ class State:
         self.parked: dict[str, deque[Lane | Active]] = {}
         self.again: deque[Active] = deque()
         self.calls: dict[Path, Active] = {}
+        self.admitting: dict[Path, Active] = {}
+        """Calls that were decided on, until that is written."""
         self.proposed: dict[Path, tuple[Lane, int, dict[str, Any]]] = {}
         """Calls that the hook before them is asked about, with their arguments."""
         self.live = 0
@@ -596,6 +681,7 @@ class State:
         self.seen_using: set[tuple[str, str]] = set()
         """Which tools have counted `tokens` or a `cost`, whatever they state."""
         self.opened_at = 0.0
+        self._started_at = ""
         self.deadline: float | None = None
         """In how many seconds from its opening the run is wanted to end; it stops nothing."""
         self.trace = ""
@@ -641,6 +727,14 @@ class State:
         self.waiting = False
         self.stopping = ""
         self.closed: RunClosed | None = None
+
+    @property
+    def started_at(self) -> str:
+        """When the run was opened, as ISO 8601 in UTC: what `run.started_at` says."""
+        if not self._started_at:  # few plans ask
+            opened = datetime.fromtimestamp(self.opened_at, UTC)
+            self._started_at = opened.isoformat(timespec="seconds")
+        return self._started_at
 
     @property
     def contracted(self) -> dict[str, Tool]:
