@@ -155,4 +155,5 @@ def with_article(noun: str) -> str:
 
 def count(number: int, one: str, many: str = "") -> str:
     """A number and what it counts: `1 step`, `2 steps`, `1,000 calls`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    said = number if type(number) is int and 0 <= number < 1000 else f"{number:,}"
+    return f"{said} {one if number == 1 else many or one + 's'}"

@@ -145,12 +145,20 @@ def _is_text(value: Json) -> bool:
     return type(value) is str
 
 
+def _is_int(value: Json) -> bool:
+    return type(value) is int
+
+
 def _is_bool(value: Json) -> bool:
     return type(value) is bool
 
 
 def _is_null(value: Json) -> bool:
     return value is None
+
+
+_EXACTLY: dict[Check, type] = {_is_text: str, _is_int: int, _is_bool: bool}
+"""Checks that ask for nothing but this type."""
 
 
 def _is_clean(value: Json, depth: int = 0) -> bool:
@@ -184,7 +192,7 @@ def _number(kind: Any, schema: dict[str, Json]) -> Check:
         return _never
     if low is high is above is below is step is None:
         if kind is int:
-            return lambda value: type(value) is int
+            return _is_int
         return lambda value: type(value) is float and isfinite(value)
 
     def check(value: Json) -> bool:
@@ -218,11 +226,14 @@ def _array(schema: dict[str, Json], check: Check) -> Check:
 
 def _object(known: dict[str, Check], required: tuple[str, ...], others: Check | None) -> Check:
     find = known.get
+    kind_of = {name: _EXACTLY[fits] for name, fits in known.items() if fits in _EXACTLY}.get
 
     def check(value: Json) -> bool:
         if type(value) is not dict:
             return False
         for name, item in value.items():
+            if type(item) is kind_of(name) and type(name) is str:
+                continue  # most members: a call less for each
             fits = find(name, others)
             if fits is None or not fits(item) or type(name) is not str:
                 return False

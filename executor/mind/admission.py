@@ -31,6 +31,8 @@ __all__ = [
     "refused",
 ]
 
+_new = tuple.__new__
+"""Makes a named tuple in a third of the time; all its fields have to be given."""
 _MISFIT = "invalid_arguments"
 
 
@@ -40,7 +42,7 @@ def permission(principal: Principal, policies: Policies, tool: Tool) -> Failure 
     if most is not None and tool.level.above(most):
         message = f"{tool.name!r} is of level {tool.level.value}, and the policy allows {most.value} at most"
         return Failure(Kind.PERMISSION, "level_too_high", message)
-    why = may_not(principal, tool.permissions, policies.roles)
+    why = may_not(principal, tool.permissions, policies.roles) if tool.permissions else ""
     if not why:
         return None
     return Failure(Kind.PERMISSION, "not_permitted", f"{principal.id!r} may not call {tool.name!r}: {why}")
@@ -94,10 +96,11 @@ def admit(state: State, tool: Tool, args: dict[str, Any]) -> Failure | None:
 
 def _denied(state: State, tool: Tool) -> Failure | None:
     """The first stage: asked once per tool, and anew when the run is resumed."""
-    name = tool.name
-    if name not in state.denied:
-        state.denied[name] = permission(state.principal, state.policies, tool)
-    return state.denied[name]
+    try:
+        return state.denied[tool.name]
+    except KeyError:
+        denied = state.denied[tool.name] = permission(state.principal, state.policies, tool)
+        return denied
 
 
 def fitting(tool: Tool, args: dict[str, Any]) -> Failure | None:
@@ -124,7 +127,7 @@ def judged(denied: Failure | None, tool: Tool, args: dict[str, Any]) -> Admissio
     """The stages after the first, which gave `denied`."""
     failure = denied or fitting(tool, args)
     if failure is None or failure.code != _MISFIT:
-        return Admission(args, (), failure)
+        return _new(Admission, (args, (), failure))
     decoded = decode(tool.input, args)
     if not decoded.places:
         return Admission(args, (), failure)

@@ -54,23 +54,25 @@ from .steps import begin, enter_ready, give, settle, take_back
 
 __all__ = ["advance", "go_by", "outstanding", "replay"]
 
-_FAILED, _BLOCKED = Outcome.FAILED, Outcome.BLOCKED
+_OK, _FAILED, _BLOCKED = Outcome.OK, Outcome.FAILED, Outcome.BLOCKED
+_RESUMED = e.RunResumed
 _TOLD = 5
 """So many steps that were not finished are named."""
 
 
 def advance(state: State, event: Event) -> tuple[Command, ...]:
     """Take in what happened and say what is to be done. Raises `StaleState` where the event does not follow."""
-    if event.seq != state.seq + 1:
-        raise StaleState(f"event {event.seq} does not follow {state.seq}: this state is stale")
-    state.seq = event.seq
-    if state.idle or type(event) is e.RunResumed:
-        state.away += event.at - state.at
+    kind, seq, at = type(event), event[0], event[1]
+    if seq != state.seq + 1:
+        raise StaleState(f"event {seq} does not follow {state.seq}: this state is stale")
+    state.seq = seq
+    if state.idle or kind is _RESUMED:
+        state.away += at - state.at
         state.idle = False
-    state.at = event.at
+    state.at = at
     given: list[Command] = []
     state.given = given
-    _ON[type(event)](state, event)
+    _ON[kind](state, event)
     if state.closed is None:
         if state.ready:
             enter_ready(state)
@@ -169,7 +171,7 @@ def _accepted(state: State, event: e.PlanAccepted) -> None:
     state.approved = event.plan
     program = state.program = compile_plan(event.plan, state.tools)
     state.root = Frame(program, ())
-    state.ids = {step.id for step in event.plan.every_step}
+    state.ids = frozenset(step.id for step in event.plan.every_step)
     begin(state, state.root)
 
 
@@ -187,7 +189,7 @@ def _row_opened(state: State, event: e.RowOpened) -> None:
     program = state.program = common.program
     state.approved = program.plan
     root = state.root = Frame(program, ())
-    state.ids = set(common.ids)
+    state.ids = common.ids
     for id_, (outcome, value, failure, reason) in common.shared.items():
         settle(state, root.nodes[id_], outcome, value, failure=failure, reason=reason)
     state.ready.clear()
@@ -237,7 +239,11 @@ def _fall_back(state: State) -> bool:
 
 def _troubled(state: State) -> list[Node]:
     """Steps that keep the run from being done."""
-    return [n for n in state.nodes.values() if not n.passes and n.code.id not in state.superseded]
+    return [
+        n
+        for n in state.nodes.values()
+        if n.outcome is not _OK and not n.passes and n.code.id not in state.superseded
+    ]
 
 
 def _closing(state: State) -> tuple[Any, ...]:
@@ -277,7 +283,8 @@ def _output(state: State) -> tuple[Any, str]:
     template = state.program.output if state.program is not None else None
     if template is None:
         return None, ""
-    scope, nodes = dict[str, Any](), state.nodes
+    nodes = state.nodes
+    scope: dict[str, Any] = {}
     for name in template.names:
         if name in nodes:
             scope[name] = nodes[name].value

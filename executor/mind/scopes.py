@@ -48,11 +48,10 @@ def is_enough(state: State, node: Node, item: Any, index: int, result: Any) -> b
     return _boolean(state, node, node.code.until, "until", item, index, result)
 
 
-def items_of(state: State, node: Node) -> list[Any] | None:
-    """The list that `each` gives; None without it. Raises `Settled`."""
+def items_of(state: State, node: Node) -> list[Any]:
+    """The list that `each` gives. Raises `Settled`."""
     each = node.code.each
-    if each is None:
-        return None
+    assert each is not None
     items = evaluated(state, node, each, _NOTHING, where="`each`: ")  # `item` is still that of a group around
     if not isinstance(items, list):
         raise _not_a(node, "`each` needs a list", items, each, "each_not_list")

@@ -159,7 +159,7 @@ class Frame:
         self.lane = lane
         self.index = index
         self.item = item
-        self.lineage = f"{lane.lineage}[{index}]." if lane is not None else f"{path_text(path)}." if path else ""
+        self.lineage: str = f"{lane.lineage}[{index}]." if lane is not None else f"{path_text(path)}." if path else ""
         """Names of the groups around, as they were first called, with the indices of their items."""
         nodes = self.nodes = {id_: Node(code, self) for id_, code in block.codes.items()}
         self.left = len(nodes)
@@ -639,7 +639,7 @@ class State:
         self.undone = 0
         self.not_undone = 0
         self.superseded: set[str] = set()
-        self.ids: set[str] = set()
+        self.ids: frozenset[str] = frozenset()
         self.ready: deque[Node] = deque()
         # the calls
         self.lanes: deque[Lane] = deque()

@@ -69,7 +69,7 @@ def _enter(state: State, node: Node) -> None:
         if code.when is not None and not code.per_item and not asks(state, node, None, 0):
             write_value(state, node.path, _SKIPPED, reason="`when` is false")
             return
-        items = items_of(state, node)
+        items = items_of(state, node) if code.each is not None else None
         if code.tool is None and code.block is None:
             write_value(state, node.path, _OK, value_of(state, node, items))
             return
@@ -151,7 +151,7 @@ def settle(
     lane = node.lane
     if lane is not None and not lane.faults and not lane.reasons and not lane.frames:
         node.lane = None  # nothing in it that the values do not say
-    passes = node.passes
+    passes = outcome is _OK or node.passes
     for dependant in node.dependants:
         dependant.waiting -= 1
         if not passes:

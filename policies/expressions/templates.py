@@ -24,7 +24,7 @@ LITERAL = "$literal"
 _DEPTH = 100
 _NONE: frozenset[str] = frozenset()
 _NESTED = (dict, list)
-_Make = Callable[[Mapping[str, Json], Fuel], Json]
+_Make = Callable[[Mapping[str, Json], "Fuel | None"], Json]
 
 
 class Template:
@@ -34,12 +34,13 @@ class Template:
     all of them read; `literal` says that there is none.
     """
 
-    __slots__ = ("_make", "expressions", "literal", "names")
+    __slots__ = ("_make", "_several", "expressions", "literal", "names")
 
     def __init__(self, make: _Make, expressions: tuple[tuple[str, Expression], ...]) -> None:
         self._make = make
         self.expressions = expressions
         self.literal = not expressions
+        self._several = len(expressions) > 1
         self.names: frozenset[str] = (
             expressions[0][1].names
             if len(expressions) == 1
@@ -51,7 +52,7 @@ class Template:
 
         All expressions draw on one fuel. Raises `EvaluationError`.
         """
-        return self._make(scope, fuel or Fuel())
+        return self._make(scope, fuel or Fuel() if self._several else fuel)
 
     def __repr__(self) -> str:
         return f"<Template with {len(self.expressions)} expressions>"
@@ -159,7 +160,7 @@ def _object(
     fixed = document.copy()
     parts += [(key, _literal(document[key])) for key in plain]
 
-    def make_object(scope: Mapping[str, Json], fuel: Fuel) -> Json:
+    def make_object(scope: Mapping[str, Json], fuel: Fuel | None) -> Json:
         value = fixed.copy()
         for key, make in parts:
             value[key] = make(scope, fuel)
