@@ -17,6 +17,7 @@ from pydantic_core import to_json
 __all__ = ["canonical", "digest", "digest_bytes"]
 
 _SAFE = 2**53
+_LEAST = -_SAFE
 _FEW = 32
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -26,7 +27,7 @@ def canonical(value: Any) -> bytes:
     if type(value) is dict and len(value) < _FEW and _flat(value):
         names = sorted(value)
         return to_json(value if names == list(value) else {name: value[name] for name in names})
-    if type(value) is int and -_SAFE < value < _SAFE:
+    if type(value) is int and _LEAST < value < _SAFE:
         return b"%d" % value
     if _simple(value):
         return _encode(value).encode()
@@ -55,9 +56,12 @@ def _flat(value: dict[Any, Any]) -> bool:
             return False
         kind = type(item)
         if kind is int:
-            if not -_SAFE < item < _SAFE:
+            if not _LEAST < item < _SAFE:
                 return False
-        elif not ((kind is str and item.isascii()) or kind is bool or item is None):
+        elif kind is str:
+            if not item.isascii():
+                return False
+        elif kind is not bool and item is not None:
             return False
     return True
 

@@ -226,13 +226,14 @@ def _array(schema: dict[str, Json], check: Check) -> Check:
 
 def _object(known: dict[str, Check], required: tuple[str, ...], others: Check | None) -> Check:
     find = known.get
-    kind_of = {name: _EXACTLY[fits] for name, fits in known.items() if fits in _EXACTLY}.get
+    kind_of = {name: _EXACTLY.get(fits) for name, fits in known.items()}.get
+    other = None if others is None else _EXACTLY.get(others)
 
     def check(value: Json) -> bool:
         if type(value) is not dict:
             return False
         for name, item in value.items():
-            if type(item) is kind_of(name) and type(name) is str:
+            if type(item) is kind_of(name, other) and type(name) is str:
                 continue  # most members: a call less for each
             fits = find(name, others)
             if fits is None or not fits(item) or type(name) is not str:

@@ -80,10 +80,12 @@ def asks_again(state: State, active: Active, before: Tool) -> str:
 def _repeats(state: State, active: Active) -> str:
     """What makes a call a matter for a person because of what was before it."""
     path, name, data = active.path, active.tool.name, active.args_digest
-    made = state.acted.get((name, data), ()) if active.tool.effect is _ACTS else ()
-    for before in made:
-        if not (in_approved(state, before) and in_approved(state, path)):
-            return f"the same call was already made as {_place(before)}"
+    made = state.acted.get((name, data)) if active.tool.effect is _ACTS else None
+    if made:
+        approved = state.approved.by_id if state.approved is not None and in_approved(state, path) else {}
+        for before in made:
+            if before[0] not in approved:
+                return f"the same call was already made as {_place(before)}"
     said = state.rejected.get((name, data)) if state.rejected else None
     if said is not None:
         return f"the same call was refused as {path_text(said.path)} in this run"
@@ -104,7 +106,7 @@ def in_approved(state: State, path: Path) -> bool:
 
 def rejected_before(state: State, active: Active) -> Failure | None:
     """The failure of a call that a person refused before; where the approved plan holds both, people are asked again."""
-    said = state.rejected.get((active.tool.name, active.args_digest)) if state.rejected else None
+    said = state.rejected.get((active.tool.name, active.args_digest))
     if said is None or (in_approved(state, said.path) and in_approved(state, active.path)):
         return None
     message = f"the same call was refused before, as {path_text(said.path)}: {said.message}"

@@ -118,14 +118,8 @@ def out_of_seconds(state: State) -> bool:
 
 def used(state: State) -> Used:
     """What the run has used up so far."""
-    return Used(
-        tool_calls=state.tool_calls,
-        tools=dict(state.called),
-        model_calls=state.model_calls,
-        tokens=state.tokens,
-        cost=_number(state.cost),
-        seconds=round(seconds_used(state), 6),
-    )
+    cost, seconds = _number(state.cost), round(seconds_used(state), 6)
+    return Used(state.tool_calls, dict(state.called), state.model_calls, state.tokens, cost, seconds)
 
 
 def left(budget: Budget, used: Used) -> Left:
@@ -361,7 +355,7 @@ def settle_up(state: State, active: Active, event: e.CallSettled) -> None:
     """An attempt has ended: what it did not use is free again. What it does not count is taken for used."""
     if state.bounded:
         _settled(state, event.path)
-    if active.started and event.usage is None and event.path not in state.held:
+    if active.started and event.usage is None and not (state.held and event.path in state.held):
         return
     plan = active.tool.answered_by == "plan"
     if plan and active.begun and event.outcome is Outcome.CANCELLED:

@@ -91,7 +91,7 @@ _QUEUES = 8
 
 def make_room(state: State) -> None:
     """Start calls while there is room: those to be tried again first, then the lanes in turn."""
-    limit = state.policies.limits.run
+    limit = state.at_once
     if state.stopping and state.held and not (state.short == "seconds" or out_of_seconds(state)):
         _finish_held(state)
     while state.live < limit and (state.again or state.lanes) and not state.stopping:
@@ -109,7 +109,7 @@ def _finish_held(state: State) -> None:
     """Out of budget: sub-plans that were put aside go on with what they hold, like all that is under way."""
     for _ in range(len(state.again)):
         active = state.again.popleft()
-        if active.path not in state.held or state.live >= state.policies.limits.run:
+        if active.path not in state.held or state.live >= state.at_once:
             state.again.append(active)
         elif _take(state, active.tool.name, active):
             _go_on(state, active)
@@ -135,7 +135,7 @@ def _advance_lane(state: State, lane: Lane) -> None:
 
 def _open_next(state: State, lane: Lane) -> None:
     """Start the next item of a group, as long as not too many are open: what is open may need the room."""
-    if lane.next - (lane.size - lane.left) >= state.policies.limits.run:
+    if lane.next - (lane.size - lane.left) >= state.at_once:
         lane.parked = True
         return
     open_frame(state, lane)
@@ -170,7 +170,7 @@ def _go_on(state: State, active: Active) -> None:
 
 def _take(state: State, name: str, who: Lane | Active) -> bool:
     """Take a slot of the run and of the tool; without one of the tool, who asks is parked until one is free."""
-    if name in state.policies.limits.tool or name in state.paced:
+    if name in state.queued:
         if not _has_room(state, name):
             state.parked.setdefault(name, deque()).append(who)
             return False
@@ -346,7 +346,7 @@ def _approve_or_admit(
     args, decoded, _ = admission
     data, key = _identity(state, lane, index, tool, args)
     active = Active(lane, index, path, tool, args, data, key, decoded)
-    refusal = rejected_before(state, active)
+    refusal = rejected_before(state, active) if state.rejected else None
     if refusal is not None:
         give(state, path, Write(e.CallSettled, (path, 0, _FAILED, None, refusal, args)))
         return
@@ -377,9 +377,7 @@ def _identity(state: State, lane: Lane, index: int, tool: Tool, args: dict[str, 
     return data, sha256(text.encode()).hexdigest()[:40]
 
 
-def _put_question(
-    state: State, lane: Lane, index: int, path: Path, tool: Tool, args: dict[str, Any]
-) -> None:
+def _put_question(state: State, lane: Lane, index: int, path: Path, tool: Tool, args: dict[str, Any]) -> None:
     """A call that a person answers: no attempt, no budget, only a question."""
     active = Active(lane, index, path, tool, args, *_identity(state, lane, index, tool, args))
     state.calls[path] = active
@@ -417,7 +415,7 @@ def _perform(state: State, active: Active) -> None:
     active.attempt += 1
     active.started = False
     tool, path = active.tool, active.path
-    held = state.held.get(path)
+    held = state.held.get(path) if state.held else None
     call = (
         state.run,
         path,

@@ -129,7 +129,7 @@ def _opened(state: State, event: e.RunOpened) -> None:
     state.inputs = event.inputs
     state.principal = event.principal
     state.policies = event.policies
-    state.paced = _paced(state)
+    _make_queues(state)
     state.contracts = frozenset(event.contracts)
     state.approval = event.approval
     state.planner = event.planner
@@ -157,13 +157,16 @@ def _forked(state: State, fork: dict[str, Any]) -> None:
 def go_by(state: State, policies: Policies) -> None:
     """Other rules hold from here on; what is used up stays used up."""
     state.policies = policies
-    state.paced = _paced(state)
+    _make_queues(state)
     rebind(state)
 
 
-def _paced(state: State) -> frozenset[str]:
-    """The tools of a run whose calls may have to wait for their turn."""
-    return paced_tools(state.tools, state.principal, state.policies)
+def _make_queues(state: State) -> None:
+    """What these policies say of calls at once, for it is asked at every call."""
+    limits = state.policies.limits
+    state.paced = paced_tools(state.tools, state.principal, state.policies)
+    state.queued = state.paced.union(limits.tool)
+    state.at_once = limits.run
 
 
 def _accepted(state: State, event: e.PlanAccepted) -> None:
@@ -181,7 +184,8 @@ def _row_opened(state: State, event: e.RowOpened) -> None:
     assert common is not None
     state.run, state.ordinal = event.run, event.ordinal
     state.inputs = event.inputs
-    state.principal, state.policies, state.paced = common.principal, common.policies, common.paced
+    state.principal, state.policies = common.principal, common.policies
+    state.paced, state.queued, state.at_once = common.paced, common.queued, common.policies.limits.run
     state.contracts, state.approval, state.hooks = common.contracts, common.approval, common.hooks
     state.planner, state.planner_calls = common.planner, common.planner_calls
     open_account(state, event.at, None)

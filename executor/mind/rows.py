@@ -73,6 +73,8 @@ class Common(NamedTuple):
     """Whether rows that failed alike wait for one patch, instead of asking the planner each."""
     hooks: frozenset[str]
     paced: frozenset[str]
+    queued: frozenset[str]
+    """The paced ones, and those of which only so many calls may be live."""
     shared: Mapping[str, Shared] = {}
     patches: Mapping[str, Mended] = {}
     """By the group of rows that go on with it."""
@@ -92,6 +94,7 @@ def common_of(opened: BatchOpened, registry: Registry, principal: Principal | No
     rules = BatchRules.model_validate(opened.rules)
     principal = principal or opened.principal
     policies = row_policies(opened.policies, rules)
+    paced = paced_tools(tools, principal, policies)
     return Common(
         batch=opened.run,
         registry=registry,
@@ -107,7 +110,8 @@ def common_of(opened: BatchOpened, registry: Registry, principal: Principal | No
         planner_calls=opened.planner_calls,
         grouped=opened.planner and (opened.approval or {}).get("scope") != "reads",
         hooks=frozenset(opened.hooks),
-        paced=paced_tools(tools, principal, policies),
+        paced=paced,
+        queued=paced.union(policies.limits.tool),
         unbounded=policies.budget if policies.budget == Budget() else None,
     )
 
@@ -115,13 +119,15 @@ def common_of(opened: BatchOpened, registry: Registry, principal: Principal | No
 def with_tools(common: Common, registry: Registry, policies: Policies) -> Common:
     """The same with other tools and rules; the plan, and what all rows share, stay."""
     tools = {tool.name: tool for tool in registry}
+    paced = paced_tools(tools, common.principal, policies)
     return common._replace(
         registry=registry,
         tools=tools,
         program=compile_plan(common.program.plan, tools),
         policies=policies,
         contracts=frozenset(tools),
-        paced=paced_tools(tools, common.principal, policies),
+        paced=paced,
+        queued=paced.union(policies.limits.tool),
     )
 
 

@@ -159,7 +159,9 @@ class Frame:
         self.lane = lane
         self.index = index
         self.item = item
-        self.lineage: str = f"{lane.lineage}[{index}]." if lane is not None else f"{path_text(path)}." if path else ""
+        self.lineage: str = (
+            f"{lane.lineage}[{index}]." if lane is not None else f"{path_text(path)}." if path else ""
+        )
         """Names of the groups around, as they were first called, with the indices of their items."""
         nodes = self.nodes = {id_: Node(code, self) for id_, code in block.codes.items()}
         self.left = len(nodes)
@@ -509,6 +511,7 @@ class State:
         "answered",
         "approval",
         "approved",
+        "at_once",
         "asked",
         "at",
         "away",
@@ -561,6 +564,7 @@ class State:
         "principal",
         "program",
         "proposed",
+        "queued",
         "ready",
         "recorded",
         "registry",
@@ -654,6 +658,10 @@ class State:
         self.live_of: dict[str, int] = {}
         self.paced: frozenset[str] = frozenset()
         """Tools whose calls may have to wait for their turn although the run has room."""
+        self.queued: frozenset[str] = frozenset()
+        """Those, and tools of which only so many calls may be live."""
+        self.at_once = _POLICIES.limits.run
+        """How many calls may be live."""
         self.begun_of: dict[str, int] = {}
         """How many of the live calls of these have begun."""
         self.denied: dict[str, Failure | None] = {}
