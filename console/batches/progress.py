@@ -15,6 +15,7 @@ from rich.text import Text
 from ...executor import events as e
 from ...executor.events import Event
 from ...executor.hands.limits import Broken
+from ...executor.mind.batch import with_budget
 from ...policies.batches import BatchRules
 from ...policies.text import count
 from ..lines import Cell, joined, line, seconds
@@ -142,6 +143,7 @@ class BatchProgress:
     def _reopened(self, event: e.RowsReopened) -> None:
         self.finished = False
         self.failures.clear()
+        self.rules = with_budget(self.rules, event.raised)
         self._mark(event.at, anew=True)
 
     _TAKE: Mapping[type[Event], Callable[[BatchProgress, Any], None]] = {
