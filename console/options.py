@@ -202,7 +202,7 @@ Wanted = Annotated[int, typer.Option("-k", min=1, help="How many tools a search 
 Tools = Annotated[
     str,
     _tools(
-        "The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL."
+        "The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; an OpenAPI document, FILE.yaml or URL; or a file of tools, with addresses and where secrets are."
     ),
 ]
 Planner = Annotated[
