@@ -23,15 +23,18 @@ __all__ = ["Crew", "Member", "TimeLimit", "absorb_cancel", "cancelled", "crew_he
 
 
 class Member:
-    """One task. `scope` is what cancels it, where a call may set its timeout there; `cut` says that the whole run is over."""
+    """One task. `begun`: the attempt that it makes is written down as begun; `cut`: the whole run is over."""
 
-    __slots__ = ("begun", "cut", "scope")
+    __slots__ = ("begun", "crew", "cut", "due", "scope")
 
     def __init__(self) -> None:
-        self.scope: anyio.CancelScope | None = None
-        self.cut = False
         self.begun = False
-        """Whether the attempt that it makes is written down as begun."""
+        self.cut = False
+        self.scope: anyio.CancelScope | None = None
+        """What cancels it, where it has one of its own."""
+        self.crew: _Tasks | None = None
+        """Who cancels it when its time is up."""
+        self.due = math.inf
 
 
 class TimeLimit:
@@ -58,8 +61,8 @@ class TimeLimit:
         assert self._scope is not None
         if self._task is None:
             self._scope.__enter__()
-        elif self._seconds is not None:
-            self._scope.deadline = asyncio.get_running_loop().time() + self._seconds
+        elif self._seconds is not None and self._task.crew is not None:
+            self._task.crew.bound(self._task, self._seconds)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
@@ -67,7 +70,7 @@ class TimeLimit:
         assert self._scope is not None
         if self._task is None:
             return bool(self._scope.__exit__(kind, error, at))
-        self._scope.deadline = math.inf
+        self._task.due = math.inf
         return False
 
 
@@ -140,7 +143,7 @@ class _Group(Crew):
 
 
 class _Tasks(Crew):
-    """Tasks of asyncio."""
+    """Tasks of asyncio. For all their time limits there is one timer: hardly one of them is ever reached."""
 
     def __init__(self, lost: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(lost)
@@ -152,9 +155,11 @@ class _Tasks(Crew):
         self._cut = False
         self._errors: list[BaseException] = []
         self._none_left: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._next_due = math.inf
 
     def start(self, member: Member, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        member.scope = self._scope()
+        member.scope, member.crew = self._scope(), self
         task = self._base.run(self._loop.create_task, self._work(member, function, *args))
         self._under_way[member] = task
         task.add_done_callback(self._ended)
@@ -186,6 +191,29 @@ class _Tasks(Crew):
         self._cancel_all()
         self._lost()
 
+    def bound(self, member: Member, seconds: float) -> None:
+        """Cancel the task in so many seconds, unless it says before that it is done."""
+        member.due = self._loop.time() + seconds
+        if member.due < self._next_due:
+            self._wake_at(member.due)
+
+    def _wake_at(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next_due, self._timer = due, None
+        if due < math.inf:
+            self._timer = self._loop.call_at(due, self._look)
+
+    def _look(self) -> None:
+        """Cancel those whose time is up, and see when the next one's is."""
+        now = self._loop.time()
+        for member in self._under_way:
+            if member.due <= now:
+                assert member.scope is not None
+                member.due = math.inf
+                member.scope.cancel()
+        self._wake_at(min((member.due for member in self._under_way), default=math.inf))
+
     def _cancel_all(self) -> None:
         self._cut = True
         for member in list(self._under_way):
@@ -206,6 +234,7 @@ class _Tasks(Crew):
         if self._under_way:
             self._cancel_all()
             again = await self._wait()
+        self._wake_at(math.inf)
         if self._errors:
             raise self._errors[0]
         if again is not None and error is None:
