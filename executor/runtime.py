@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -170,6 +169,7 @@ class Runtime:
             late=self._came_late,
             listen=self._heard if host.listen is not None else None,
         )
+        self._tools = self._hands if isinstance(self._hands, ToolHands) else None
         self._crew: Crew | None = None
         self._over = anyio.Event()
         self._letting_go = False
@@ -251,8 +251,8 @@ class Runtime:
             self._letting_go = True
             self._let_go()
             self._crew = None
-            if isinstance(self._hands, ToolHands):
-                self._hands.over()
+            if self._tools is not None:
+                self._tools.over()
 
     def cancel(self) -> None:
         """Stop the run for good: calls under way are cancelled, then the run closes as stopped(cancelled)."""
@@ -284,12 +284,13 @@ class Runtime:
 
     def _obey(self, commands: tuple[Command, ...]) -> None:
         """Carry out commands: what is to be written at once, what takes time in tasks of its own."""
-        todo = deque(commands)
+        todo = list(commands)
         try:
-            while todo and not self._letting_go:
-                command = todo.popleft()
+            for command in todo:  # it grows meanwhile
+                if self._letting_go:
+                    break
                 if type(command) is Write:
-                    todo.extend(self.write(command.kind(*self.stamp(), *command.fields)))
+                    todo += self.write(command.kind(*self.stamp(), *command.fields))
                 elif type(command) is Perform:
                     member = Member()
                     self._begin(member, self._attempt, command.call, member)
@@ -365,7 +366,7 @@ class Runtime:
             raise self.problem
         if call.tool.effect is not Effect.READS:
             await self._log.durable()
-        if self._threaded:
+        if self._tools is not None and self._tools.threaded:
             await self._breathe()
 
     async def _entered(self, call: Call, member: Member | None = None) -> Result:
@@ -426,10 +427,10 @@ class Runtime:
         """How the attempt is made; or why it is not begun: its arguments make no values of the tool's types."""
         if call.tool.answered_by == "plan" and self._host.child is not None:
             return partial(self._host.child, call, self.state)
-        if not isinstance(self._hands, ToolHands):
+        if self._tools is None:
             return partial(self._hands.perform, call)
-        bound = self._hands.bind(call)
-        return bound if isinstance(bound, Failure) else partial(self._hands.make, bound, member)
+        bound = self._tools.bind(call)
+        return bound if isinstance(bound, Failure) else partial(self._tools.make, bound, member)
 
     def _broken(self, call: Call, error: BaseException) -> Result:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
@@ -440,18 +441,9 @@ class Runtime:
         if self.problem is not None:
             return
         try:
-            commands = self.write(
-                e.CallSettled(
-                    *self.stamp(),
-                    call.path,
-                    call.attempt,
-                    result.outcome,
-                    result.value,
-                    result.failure,
-                    usage=result.usage,
-                    questions=result.questions,
-                )
-            )
+            outcome, value, failure, usage, questions = result
+            ended = (call.path, call.attempt, outcome, value, failure, None, usage, questions)
+            commands = self.write(e.CallSettled(*self.stamp(), *ended))
         except JournalError as error:
             self._fail(error)
             return
@@ -460,7 +452,7 @@ class Runtime:
     def _settle_cancelled(self, call: Call, *, begun: bool) -> None:
         """The attempt was cut short: unknown where the tool acts and had begun, else as if it had not been."""
         self._letting_go = True  # only the end of the whole run cancels an attempt
-        usage = self._hands.cut.pop(call.path, None) if isinstance(self._hands, ToolHands) else None
+        usage = self._tools.cut.pop(call.path, None) if self._tools is not None else None
         if begun and not call.tool.resumable:
             self._settle(call, Result(Outcome.UNKNOWN, None, interrupted(), usage))
         else:
@@ -478,10 +470,6 @@ class Runtime:
             if answer is not None and decision.about == "unknown" and decision.path == call.path:
                 self._decided(id_, answer)
                 return
-
-    @property
-    def _threaded(self) -> bool:
-        return isinstance(self._hands, ToolHands) and self._hands.threaded
 
     async def _breathe(self) -> None:
         """Give the tools in threads the interpreter for a moment, if that was long ago."""

@@ -13,6 +13,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from functools import cache
 from types import TracebackType
 from typing import Any
 
@@ -104,10 +105,14 @@ def crew_here(lost: Callable[[], None]) -> Crew:
         task = asyncio.current_task()
     except RuntimeError:
         task = None
-    loop = (
-        task.get_loop() if task is not None else None
-    )  # trio may be the guest of a loop, which runs no task then
+    loop = task.get_loop() if task is not None else None  # none, where trio is the guest of one
     return _Group(lost) if loop is None or loop.get_task_factory() is not None else _Tasks(lost, loop)
+
+
+@cache
+def _scope_here() -> type[anyio.CancelScope]:
+    """What a scope is on asyncio: to have anyio ask each time which library is running costs as much again as the scope."""
+    return type(anyio.CancelScope())
 
 
 class _Group(Crew):
@@ -148,9 +153,7 @@ class _Tasks(Crew):
     def __init__(self, lost: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(lost)
         self._loop = loop
-        self._scope = type(
-            anyio.CancelScope()
-        )  # to ask each time which library is running costs as much again
+        self._scope = _scope_here()
         self._under_way: dict[Member, asyncio.Task[None]] = {}
         self._cut = False
         self._errors: list[BaseException] = []

@@ -150,7 +150,9 @@ class Guard:
         self._hold(call.tool.name)
         failure = None
         if self._ruled or self._limiter.rests:
-            failure = await self._granted(call)
+            rules = self._rules_of(call)
+            if not ((rules.empty and not self._limiter.rests) or self._limiter.lets_pass(rules)):
+                failure = await self._granted(call, rules)
         if failure is None and expired():
             message = "the approval of this run has expired, so no new call is begun; approve the plan again"
             failure = Failure(Kind.PERMISSION, "approval_expired", message)
@@ -204,10 +206,7 @@ class Guard:
             self._rules[name] = rules_of(call.tool, call.principal, self._policies)
         return self._rules[name]
 
-    async def _granted(self, call: Call) -> Failure | None:
-        rules = self._rules_of(call)
-        if (rules.empty and not self._limiter.rests) or self._limiter.lets_pass(rules):
-            return None
+    async def _granted(self, call: Call, rules: Rules) -> Failure | None:
         try:
             said = await self._limiter.enter(rules, call.args)
         except BaseException:
