@@ -442,8 +442,10 @@ class Runtime:
             return
         try:
             outcome, value, failure, usage, questions = result
-            ended = (call.path, call.attempt, outcome, value, failure, None, usage, questions)
-            commands = self.write(e.CallSettled(*self.stamp(), *ended))
+            settled = e.CallSettled(
+                *self.stamp(), call.path, call.attempt, outcome, value, failure, None, usage, questions
+            )
+            commands = self.write(settled)
         except JournalError as error:
             self._fail(error)
             return
