@@ -56,6 +56,7 @@ __all__ = [
     "JournalFile",
     "JournalKey",
     "KeepFailed",
+    "LargerBudget",
     "Last",
     "Model",
     "ModelAction",
@@ -569,6 +570,14 @@ BatchBudget = Annotated[
         "--budget",
         metavar="NAME=MOST",
         help="What all rows together may use: tool_calls=5000, model_calls, tokens, cost=20, seconds=2h; may be repeated.",
+    ),
+]
+LargerBudget = Annotated[
+    list[str],
+    typer.Option(
+        "--budget",
+        metavar="NAME=MOST",
+        help="A larger budget for all rows together, with what they have used: tool_calls=9000; the journal says who raised it (see --by).",
     ),
 ]
 Undo = Annotated[

@@ -25,7 +25,7 @@ from .personal import Personal
 from .records import next_tip, to_record
 from .seals import Entry as ChainEntry
 from .seals import enter, seal_of_run
-from .sqlite_file import SqliteFile
+from .sqlite_file import EVENTS, ROW_EVENTS, SqliteFile
 
 __all__ = ["CLOSED", "INLINE_BYTES", "LINE", "Entry", "Ledger", "RowTail", "Tail", "plain"]
 
@@ -34,7 +34,7 @@ LINE = "run, state, reason, goal, opened_at, events"
 _COLUMNS = 12
 """Of a row of `runs`: those, and approval, epoch, tip, seal, batch and ordinal."""
 _WIDTH = 4
-"""Columns of `events`."""
+"""Columns of `events`, and of `row_events`."""
 _ROUND = 32
 """Statements for more rows than this are made for a multiple of it."""
 _FEW_LINES = 16
@@ -135,9 +135,10 @@ class Apart:
 
 
 class Chunk:
-    """Rows of `events` for one statement: their values, one after the other."""
+    """Rows of a table of events for one statement: their values, one after the other."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, table: str, most: int) -> None:
+        self.table = table
         self._most = most * _WIDTH
         self.values: list[Any] = []
         self.size = 0
@@ -168,8 +169,8 @@ class Portion:
         self.over: list[str] = []
         """Rows that it says have ended."""
 
-    def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[None]:
-        """Put the rows for `events` into `chunk`, results of more than `most` bytes apart; pauses where there is enough.
+    def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[Chunk]:
+        """Put its events into `chunk`, results of more than `most` bytes apart; gives it where there is enough in it.
 
         What cannot be written ends them, and is told when the rest is durable.
         """
@@ -190,7 +191,7 @@ class Portion:
                 self.first = tip
             count += 1
             if chunk.add((run, event.seq, text, tip), apart.size):
-                yield
+                yield chunk
         self.tip = tip
         self.line = run_line(tail.run, events if count == len(events) else events[:count], tail.line)
 
@@ -271,11 +272,11 @@ class Unit:
         """Those of the rows, then its own, which may speak of the ends of them."""
         return [*self._rows.values(), self._own]
 
-    def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[None]:
-        """Put the rows of the file for all of its events into `chunk`, as `Portion.fill` does for one run."""
+    def fill(self, own: Chunk, rows: Chunk, most: int, apart: Apart) -> Iterator[Chunk]:
+        """Put all events into these, its own and those of its rows, as `Portion.fill` does for one run."""
         openings = self.tail.openings.copy() if self._rows else self.tail.openings
         for portion in self._rows.values():
-            yield from portion.fill(chunk, most, apart)
+            yield from portion.fill(rows, most, apart)
             tail = portion.tail
             assert type(tail) is RowTail
             tail.end = (portion.line.events, portion.tip)
@@ -284,7 +285,7 @@ class Unit:
             self._own.problem = self._own.problem or portion.problem
         self._own.openings = openings
         if not self._own.problem:
-            yield from self._own.fill(chunk, most, apart)
+            yield from self._own.fill(own, most, apart)
 
 
 class Ledger:
@@ -343,12 +344,12 @@ class Ledger:
         apart = Apart()
         portions = [portion for unit in units for portion in unit.portions]
         chunks = _chunks(units, most // _WIDTH - _ROUND, self._inline_bytes, apart)
-        first = next(chunks, [])  # encoded before the file is locked
+        first = next(chunks, None)  # encoded before the file is locked
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for values in chain([first] if first else [], chunks):
+            for table, values in chain([first] if first else [], chunks):
                 apart.put(connection)
-                _put_events(connection, values)
+                _put_events(connection, table, values)
             lines = [p.row(self._key) for p in portions if p.line.events]
             at_once = most // _COLUMNS - _FEW_LINES
             for start in range(0, len(lines), at_once):
@@ -379,23 +380,23 @@ class Ledger:
         return f"the events of run {run!r} do not follow what the journal holds ({error}); none of them was written"
 
 
-def _put_events(connection: sqlite3.Connection, values: list[Any]) -> None:
+def _put_events(connection: sqlite3.Connection, table: str, values: list[Any]) -> None:
     rows = len(values) // _WIDTH
     if rows > _ROUND:
         left = -rows % _ROUND
         values = values + [None] * (left * _WIDTH)
         rows += left
-    connection.execute(_insert(rows), values)
+    connection.execute(_insert(table, rows), values)
 
 
 @cache
-def _insert(rows: int) -> str:
+def _insert(table: str, rows: int) -> str:
     """The statement that adds so many rows. Of larger numbers there are few, and rows without a run are passed over:
     to read a statement anew takes SQLite as long as to carry it out."""
     sql = f"VALUES {','.join(['(?,?,?,?)'] * rows)}"
     if rows > _ROUND:
         sql = f"SELECT * FROM ({sql}) WHERE column1 IS NOT NULL"
-    return f"INSERT INTO events (run, seq, body, hash) {sql}"
+    return f"INSERT INTO {table} (run, seq, body, hash) {sql}"
 
 
 def _put_personal(connection: sqlite3.Connection, portions: Iterable[Portion]) -> None:
@@ -434,14 +435,17 @@ def _upsert(rows: int) -> str:
     )
 
 
-def _chunks(units: Iterable[Unit], most: int, inline_bytes: int, apart: Apart) -> Iterator[list[Any]]:
-    """The values of all rows, of at most `most` rows at a time, or about a megabyte with what stands apart."""
-    chunk = Chunk(most)
+def _chunks(
+    units: Iterable[Unit], most: int, inline_bytes: int, apart: Apart
+) -> Iterator[tuple[str, list[Any]]]:
+    """Table and values of all events, of at most `most` at a time, or about a megabyte with what stands apart."""
+    own, rows = Chunk(EVENTS, most), Chunk(ROW_EVENTS, most)
     for unit in units:
-        for _ in unit.fill(chunk, inline_bytes, apart):
-            yield chunk.take()
-    if chunk.values:
-        yield chunk.take()
+        for full in unit.fill(own, rows, inline_bytes, apart):
+            yield full.table, full.take()
+    for left in (rows, own):
+        if left.values:
+            yield left.table, left.take()
 
 
 def _no_json(run: str, event: Event, error: Exception) -> str:
