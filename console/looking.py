@@ -17,7 +17,7 @@ from ..executor.engine import Engine
 from ..executor.events import BatchOpened, Event, RowsReopened, RunOpened, RunResumed, encode
 from ..executor.journal.journal import RunLine, at_rest
 from ..executor.journal.sqlite_journal import SqliteJournal
-from ..executor.recorded import read_run
+from ..executor.recorded import common_of_row, read_run
 from ..executor.replays.forking import forked_of
 from ..executor.run import Run
 from ..planner.bounds import limits_of
@@ -221,9 +221,11 @@ def replay(
 
 
 def _recorded_tools(journal: SqliteJournal, run_id: str) -> Registry:
-    """The tools of a run, or of the batch of a row, as they were, by their contracts alone."""
-    kinds = (RunOpened, BatchOpened, RunResumed, RowsReopened)
-    contracts = contracts_of(list(journal.some(batch_of_row(journal, run_id), kinds)))
+    """The tools of a run, or of a row, as they were, by their contracts alone."""
+    opening = journal.opening(run_id)
+    if opening is not None:
+        return common_of_row(journal, opening.opened).registry
+    contracts = contracts_of(list(journal.some(run_id, (RunOpened, BatchOpened, RunResumed, RowsReopened))))
     return Registry(*(Tool.from_contract(contract) for contract in contracts.values()))
 
 

@@ -542,7 +542,7 @@ class Batching(Driving):
             batch.release()
             if batch.written is not None:
                 if batch.state.closed is not None and batch.problem is None:
-                    batch.written.ended(self.journal)
+                    batch.written.ended(self.journal, batch.state.closed)
                 else:
                     batch.written.left()
         return batch_of(batch.state, self.journal, problem=str(batch.problem) if batch.problem else "")

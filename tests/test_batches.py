@@ -55,6 +55,7 @@ from foreplan.executor.events import (
 from foreplan.executor.journal.records import first_tip
 from foreplan.executor.mind.batch import BatchState, advance_batch, replay_batch
 from foreplan.executor.mind.state import Node, State
+from foreplan.executor.resuming import Progress
 from foreplan.executor.runtime import Runtime
 from foreplan.policies.errors import BadInput, JournalError, NotApproved
 from foreplan.policies.failures import Happened
@@ -403,6 +404,34 @@ def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> No
     assert [event.at for event in held] == [pytest.approx(10, abs=1.5), pytest.approx(137, abs=2)]
     assert held[0][3:] == ("put", "network", 5, 20)
     assert broken == [[("put", "network", 5, pytest.approx(20))], []]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_who_takes_batches_up_hears_that_one_holds(backend: str) -> None:
+    """As whoever began it does: which tool is broken, and that it is back."""
+
+    @tool(effect=Effect.WRITES)
+    async def put(n: int) -> int:
+        """Put it there."""
+        await anyio.sleep(1)
+        if 10 <= now() < 60:
+            raise ConnectionRefusedError
+        return n
+
+    heard = list[Progress]()
+
+    async def main() -> None:
+        engine = Engine([put], policies=Policies(approve="never"), clock=now, dice=lambda: 0.5)
+        rules = BatchRules(at_once=16, canary=1, breaker=Breaker(failures=5, seconds=20, hold=True))
+        await engine.run_batch(putting(put), rows(300), rules=rules, batch_id="b")
+        await engine.decide_batch("b", {"canary": "approve"})
+        await engine.resume_all(once=True, tell=heard.append)
+
+    run_virtual(backend, main)
+    assert [said.what for said in heard] == ["taken_up", "holding", "freed", "ended"]
+    held = heard[1].tool
+    assert isinstance(held, ToolHeld)
+    assert (heard[1].run, held[3:]) == ("b", ("put", "network", 5, 20))
 
 
 def test_rows_that_wait_too_long_for_a_service_fail() -> None:

@@ -448,7 +448,7 @@ def _advice(setting: Setting, ended: Batch, failures: str | None) -> Iterator[st
     elif again:
         yield "Try those that are not done again, once what failed is mended:"
         yield f"  {setting.command('retry', ended.id)}"
-    if failures is not None and (ended.counts["refused"] or ended.counts["failed"]):
+    if failures is not None and (ended.counts["refused"] or again):
         or_ = "Or mend" if again else "Mend"
         yield f"{or_} the rows in {plain(failures, 200)}, and give that file to a batch of its own."
 
