@@ -69,7 +69,10 @@ def measured(rows: int) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         cpu, wall, commits = anyio.run(main, folder)
         with sqlite3.connect(Path(folder) / "runs.db") as connection:
-            [(events, size)] = connection.execute("SELECT count(*), sum(length(body)) FROM events").fetchall()
+            both = "(SELECT body FROM events UNION ALL SELECT body FROM row_events)"
+            [(events, size)] = connection.execute(
+                f"SELECT count(*), sum(length(body)) FROM {both}"
+            ).fetchall()
     steps = rows * STEPS
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {

@@ -38,6 +38,7 @@ __all__ = [
     "read_inputs",
     "read_policies",
     "read_principal",
+    "read_record",
     "read_schema",
 ]
 
@@ -119,7 +120,7 @@ def read_schema(path: str | None) -> dict[str, Any] | None:
 
 def read_policies(path: str | None) -> Policies:
     """The rules in a file; an option that does not exist is named with the nearest one that does."""
-    return Policies() if path is None else _record(Policies, path, "the policies")
+    return Policies() if path is None else read_record(Policies, path, "the policies")
 
 
 def read_principal(word: str | None, permissions: Iterable[str]) -> Principal:
@@ -127,7 +128,7 @@ def read_principal(word: str | None, permissions: Iterable[str]) -> Principal:
     if word is None:
         who = ANYONE
     elif word.endswith((".yaml", ".yml", ".json")):
-        who = _record(Principal, word, "the principal")
+        who = read_record(Principal, word, "the principal")
     else:
         who = Principal(id=word)
     more = tuple(p for p in permissions if p not in who.permissions)
@@ -197,7 +198,7 @@ def _accepted(text: str) -> Any:
 # ---------------------------------------------------------------------------------------------- records from files
 
 
-def _record(model: type[_Record], path: str, what: str) -> _Record:
+def read_record(model: type[_Record], path: str, what: str) -> _Record:
     """A frozen record from a file; each thing that is wrong with it is a finding at its place."""
     source = read_text(path, what)
     _object(source.document, what, path)

@@ -20,11 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ..executor.openapi_import import openapi_tools
 from ..planner.planners import Planner
 from ..planner.react import React
 from ..policies.errors import BadInput, ForeplanError
-from ..policies.failures import ToolFailure
 from ..policies.text import did_you_mean, nearest
 from ..registry.registry import Registry
 from ..registry.sources import tools_of
@@ -33,7 +31,15 @@ from .lines import plain
 
 _T = TypeVar("_T")
 
-__all__ = ["importable_here", "load_authorize", "load_model", "load_planner", "load_registry", "place_in"]
+__all__ = [
+    "importable_here",
+    "is_document",
+    "load_authorize",
+    "load_model",
+    "load_planner",
+    "load_registry",
+    "place_in",
+]
 
 
 @contextmanager
@@ -50,26 +56,16 @@ def importable_here() -> Iterator[None]:
 def load_registry(spec: str) -> Registry:
     """The tools that `spec` names: a Registry, a Tool, tools in a list, or a function that gives one of these.
 
-    `module:*` makes tools of the module's own functions; each acts, for nobody has said what it does. A file of JSON or
-    YAML, or a URL, is an OpenAPI document, and its operations are the tools.
+    `module:*` makes tools of the module's own functions; each acts, for nobody has said what it does.
     """
-    if _is_document(spec):
-        return _imported(spec)
     if spec.endswith(":*"):
         return _guarded(lambda: tools_of(_module(spec[:-2])), f"{plain(spec[:-2], 100)} has no tools")
     where, name, value = _load(spec, "registry", Registry)
     return _registry(_made(value, where, name, (Registry, Tool)), where, name)
 
 
-def _imported(spec: str) -> Registry:
-    try:
-        return openapi_tools(spec)
-    except ToolFailure as failure:
-        hint = f"; {failure.hint}" if failure.hint else ""
-        raise BadInput(f"{plain(str(failure), 300)}{plain(hint, 200)}") from None
-
-
-def _is_document(spec: str) -> bool:
+def is_document(spec: str) -> bool:
+    """Whether it names a document, and not a module."""
     return spec.startswith(("http://", "https://")) or spec.lower().endswith((".json", ".yaml", ".yml"))
 
 

@@ -17,7 +17,7 @@ from ..executor.engine import Engine
 from ..executor.events import BatchOpened, Event, RowsReopened, RunOpened, RunResumed, encode
 from ..executor.journal.journal import RunLine, at_rest
 from ..executor.journal.sqlite_journal import SqliteJournal
-from ..executor.recorded import read_run
+from ..executor.recorded import common_of_row, read_run
 from ..executor.replays.forking import forked_of
 from ..executor.run import Run
 from ..planner.bounds import limits_of
@@ -35,9 +35,9 @@ from .driving import advise
 from .given import read_given_plan, read_policies
 from .journals import run_in, stored
 from .lines import plain
-from .loading import load_registry
 from .screen import Code, Screen
 from .setting import Kept, Minds, Setting
+from .tool_files import load_tools
 from .waiting import wait_for
 
 __all__ = ["diff", "replay", "runs", "show", "tools"]
@@ -209,7 +209,7 @@ def replay(
     with stored(journal, reading=True) as kept:
         assert kept is not None
         run_id = run_in(kept, run_id)
-        registry = load_registry(tools) if tools else _recorded_tools(kept, run_id)
+        registry = load_tools(tools).registry if tools else _recorded_tools(kept, run_id)
         found = Engine(registry, journal=kept).replay(run_id, plan=plan, policies=rules)
     screen.document(found.to_json())
     if compare or found.now is None:
@@ -221,9 +221,11 @@ def replay(
 
 
 def _recorded_tools(journal: SqliteJournal, run_id: str) -> Registry:
-    """The tools of a run, or of the batch of a row, as they were, by their contracts alone."""
-    kinds = (RunOpened, BatchOpened, RunResumed, RowsReopened)
-    contracts = contracts_of(list(journal.some(batch_of_row(journal, run_id), kinds)))
+    """The tools of a run, or of a row, as they were, by their contracts alone."""
+    opening = journal.opening(run_id)
+    if opening is not None:
+        return common_of_row(journal, opening.opened).registry
+    contracts = contracts_of(list(journal.some(run_id, (RunOpened, BatchOpened, RunResumed, RowsReopened))))
     return Registry(*(Tool.from_contract(contract) for contract in contracts.values()))
 
 
@@ -239,7 +241,7 @@ def tools(
     """List the tools, show one, or search them."""
     if words is not None:
         return _search(screen, tools, name or "", words, k)
-    registry, rules = load_registry(tools), read_policies(policies) or Policies()
+    registry, rules = load_tools(tools).registry, read_policies(policies) or Policies()
     listed = [registry[name]] if name is not None else list(registry)
     left_out = registry.findings if isinstance(registry, FoundTools) and name is None else ()
     beside = {"findings": [found._asdict() for found in left_out]} if left_out else {}
@@ -270,7 +272,7 @@ def _search(screen: Screen, tools: str, word: str, query: str, k: int) -> Code:
     if word != "search":
         said = f"tools takes one name; to look for tools: foreplan tools search {shlex.quote(plain(query))}"
         raise BadInput(said)
-    found = load_registry(tools).search(query, k)
+    found = load_tools(tools).registry.search(query, k)
     screen.document({"tools": [tool.contract() for tool in found]})
     screen.show(render.tools(found) if found else Text("no tool fits these words"), important=True)
     return Code.DONE

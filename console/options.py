@@ -56,6 +56,7 @@ __all__ = [
     "JournalFile",
     "JournalKey",
     "KeepFailed",
+    "LargerBudget",
     "Last",
     "Model",
     "ModelAction",
@@ -202,7 +203,7 @@ Wanted = Annotated[int, typer.Option("-k", min=1, help="How many tools a search 
 Tools = Annotated[
     str,
     _tools(
-        "The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; or an OpenAPI document, FILE.yaml or URL."
+        "The tools: module:attribute or path/to/file.py:attribute, `registry` without the attribute; module:* for its functions; an OpenAPI document, FILE.yaml or URL; or a file of tools, with addresses and where secrets are."
     ),
 ]
 Planner = Annotated[
@@ -569,6 +570,14 @@ BatchBudget = Annotated[
         "--budget",
         metavar="NAME=MOST",
         help="What all rows together may use: tool_calls=5000, model_calls, tokens, cost=20, seconds=2h; may be repeated.",
+    ),
+]
+LargerBudget = Annotated[
+    list[str],
+    typer.Option(
+        "--budget",
+        metavar="NAME=MOST",
+        help="A larger budget for all rows together, with what they have used: tool_calls=9000; the journal says who raised it (see --by).",
     ),
 ]
 Undo = Annotated[

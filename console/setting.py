@@ -28,7 +28,8 @@ from .given import (
     read_principal,
 )
 from .lines import plain
-from .loading import load_authorize, load_model, load_planner, load_registry
+from .loading import load_authorize, load_model, load_planner
+from .tool_files import load_tools
 
 __all__ = ["Approving", "Around", "Consent", "Given", "Kept", "Minds", "Rules", "Setting", "scope_of"]
 
@@ -123,8 +124,10 @@ class Setting:
     def loaded(self) -> dict[str, Any]:
         """What these words name, as arguments of an engine; loaded once."""
         planner, model = self.minds.planner, self.minds.model
+        found = load_tools(self.tools)
         return {
-            "registry": load_registry(self.tools),
+            "registry": found.registry,
+            "secrets": found.secrets,
             "planner": load_planner(planner) if planner is not None else None,
             "policies": self.rules.read(),
             "principal": read_principal(self.rules.principal, self.rules.permissions),

@@ -593,9 +593,7 @@ def _told_of_plans(event: Event) -> str:
         case e.RunPaused():
             return event.reason
         case e.RunResumed():
-            said = event.accepted or {"by": "", "changes": []}
-            changes = f"; {said['by']} accepted: {'; '.join(said['changes'])}" if said["by"] else ""
-            return f"for {event.principal.id}{changes}"
+            return f"for {event.principal.id}{_accepted(event)}"
         case e.RunClosed():
             return f"{event.state}{f' ({event.reason})' if event.reason else ''}: {event.message}"
         case _:
@@ -623,13 +621,28 @@ def _told_of_rows(event: Event) -> str:
         case e.GroupSettled():
             return f"{event.group}: {'they go on with a patch' if event.patch is not None else event.message}"
         case e.RowsReopened():
-            return f"{event.by} tries the rows again that are not done"
+            return f"{event.by} tries the rows again that are not done{_accepted(event)}{_raised(event)}"
         case e.ToolHeld():
             return f"{event.tool} {failed_in_a_row(event)}: rows wait for it"
         case e.ToolFreed():
             return f"{event.tool} is back"
         case _:
             return ""
+
+
+def _accepted(event: e.RunResumed | e.RowsReopened) -> str:
+    """What somebody accepted by going on."""
+    said = event.accepted
+    return f"; {said['by']} accepted: {'; '.join(said['changes'])}" if said and said["by"] else ""
+
+
+def _raised(event: e.RowsReopened) -> str:
+    """The larger budget of a batch."""
+    if event.raised is None:
+        return ""
+    now = event.raised["budget"]
+    bounds = [f"{name} from {was:,.15g} to {now[name]:,.15g}" for name, was in event.raised["was"].items()]
+    return f"; {event.raised['by']} raised {', '.join(bounds)}"
 
 
 def failed_in_a_row(event: e.ToolHeld) -> str:

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..executor.batches.batch import Batch
 from ..executor.engine import Engine
+from ..executor.events import ToolFreed, ToolHeld
+from ..executor.hands.limits import Broken
 from ..executor.resuming import Progress
 from ..executor.run import Run
 from ..policies.errors import BadInput
 from ..policies.text import count
 from .batches.ends import batch_code, batch_fate
+from .batches.progress import holding, still_holding
 from .driving import code_of
 from .journals import stored
 from .lines import plain
@@ -25,7 +31,10 @@ from .setting import Setting
 from .telling import fate
 from .waiting import ended_by_sigterm, wait_for
 
-__all__ = ["watch"]
+__all__ = ["Teller", "watch"]
+
+_SOON, _SELDOM = 2.0, 60.0
+"""Seconds to the first line about rows that are held still, and at most between two."""
 
 
 def watch(
@@ -36,10 +45,10 @@ def watch(
         raise BadInput(
             "--watch takes up every run that can go on: leave out the run, and answer with `foreplan decide`"
         )
-    teller = _Teller(screen)
     with stored(setting.kept.journal, key=setting.kept.journal_key) as journal:
         assert journal is not None
         engine = Engine(**setting.loaded(), journal=journal)
+        teller = Teller(screen, engine.broken_tools)
         options: dict[str, Any] = {"once": once, "partly": partly, "paused": paused, "every": every}
 
         async def look() -> None:
@@ -49,20 +58,32 @@ def watch(
                 await engine.resume_all(**options, tell=teller.tell)
 
         try:
-            wait_for(look)
+            with teller.beating():
+                wait_for(look)
         except (KeyboardInterrupt, asyncio.CancelledError):
             teller.stopped()
             return Code.INTERRUPTED
-    return teller.code
+        return teller.code
 
 
-class _Teller:
+class Teller:
     """Says what becomes of each run, and keeps the worst of it for the exit code."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        broken: Callable[[], Sequence[Broken]] = list,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.code = Code.DONE
         self._screen = screen
+        self._broken = broken
+        self._clock = clock
         self._under_way: set[str] = set()
+        self._held: dict[str, dict[str, ToolHeld]] = {}
+        """Of each batch that holds rows the tools for which they wait."""
+        self._next = self._wait = 0.0
 
     def begun(self, journal: str) -> None:
         """It looks, and can be ended."""
@@ -77,13 +98,59 @@ class _Teller:
             self._under_way.add(said.run)
             self._line(said.run, "taken up", {"what": "taken_up"})
             return
+        if said.tool is not None:
+            self._tool(said.run, said.tool)
+            return
         self._under_way.discard(said.run)
+        self._held.pop(said.run, None)
         if said.ended is not None:
             self._ended(said.ended)
         else:
             self._worse(Code.NOT_APPROVED)
             document = {"what": "refused", "message": said.why}
             self._line(said.run, f"cannot go on here: {said.why}", document, important=True)
+
+    def _tool(self, run: str, event: ToolHeld | ToolFreed) -> None:
+        """A tool is broken, or back. It is said with --quiet too: who sees nothing happen takes it for a hang."""
+        if isinstance(event, ToolHeld):
+            if not self._held:
+                self._wait, self._next = _SOON, self._clock() + _SOON
+            self._held = {**self._held, run: {**self._held.get(run, {}), event.tool: event}}
+            how = {"kind": event.kind, "failures": event.failures, "seconds": event.seconds}
+            document = {"what": "holding", "tool": event.tool, **how}
+            self._line(run, holding(event), document, important=True)
+            return
+        rest = {tool: held for tool, held in self._held.get(run, {}).items() if tool != event.tool}
+        others = {other: held for other, held in self._held.items() if other != run}
+        self._held = {**others, run: rest} if rest else others
+        self._line(run, f"{event.tool} is back", {"what": "freed", "tool": event.tool}, important=True)
+
+    def beat(self) -> None:
+        """Of rows that are held, how it stands, ever more seldom."""
+        if not self._held or self._clock() < self._next:
+            return
+        self._wait = min(self._wait * 1.5, _SELDOM)
+        self._next = self._clock() + self._wait
+        for run, held in self._held.items():
+            for told in still_holding(held, self._broken()):
+                self._line(run, told, {})
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Meanwhile somebody who reads lines hears of rows that are held also while nothing happens."""
+        left = threading.Event()
+
+        def go() -> None:
+            while not left.wait(1.0):
+                with suppress(OSError, ValueError):
+                    self.beat()
+
+        if not (self._screen.json or self._screen.quiet):
+            threading.Thread(target=go, daemon=True).start()
+        try:
+            yield
+        finally:
+            left.set()
 
     def stopped(self) -> None:
         """It was ended from outside."""

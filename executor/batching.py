@@ -28,6 +28,7 @@ from . import events as e
 from .batches.batch import Batch, batch_of, read_batch
 from .batches.examining import MARK, Examined, changed, examine
 from .batches.mending import mend_groups
+from .batches.raising import raised
 from .batches.reopening import SourceAgain, describe, source_again
 from .batches.rows import AsideRow, Row, RowResult
 from .batches.running import BatchRuntime, answer_of_batch
@@ -40,7 +41,7 @@ from .events import ASIDE
 from .handed_in import check_deadline, check_run_id
 from .hands.limits import Broken
 from .journal.journal import BatchLog, Opening
-from .mind.batch import BatchState, replay_batch
+from .mind.batch import BatchState, replay_batch, with_budget
 from .mind.budget import Used
 from .mind.rows import common_of
 from .planning import model_calls_of
@@ -218,7 +219,7 @@ class Batching(Driving):
         the changes by name; rows that begin or go on then go by what is new. Raises what `resume` raises.
         """
         given = partial(self._examined_again, rows=rows, columns=columns, constants=constants)
-        return await self._go_on(batch_id, given, decisions or {}, accept_changes, again=False)
+        return await self._go_on(batch_id, given, decisions or {}, accept_changes, again=None)
 
     async def retry_batch(
         self,
@@ -229,15 +230,23 @@ class Batching(Driving):
         constants: Mapping[str, Any] | None = None,
         decisions: Mapping[str, Answer | str] | None = None,
         accept_changes: str = "",
+        budget: Budget | None = None,
+        by: str = "",
     ) -> Batch:
         """Try again the rows of a closed batch that are not done, and begin those that never did.
 
         They are the same runs: what had succeeded in them stays, calls have the keys that they had, and an act that has
         happened is never made again. Rows that were set aside stay so. The approval of the batch covers it. `rows` are those of
         the batch, and `accept_changes` is who accepts what changed, as in `resume_batch`. Raises what that raises.
+
+        `budget` is what all rows together may use from here on, with what they have used: larger than before, in each bound
+        that it names; the others stay. The journal has who raised it, `by` or the principal. It raises none of
+        `policies.budget`, which holds for each row.
         """
         given = partial(self._examined_again, rows=rows, columns=columns, constants=constants)
-        return await self._go_on(batch_id, given, decisions or {}, accept_changes, again=True)
+        expect(str, by, "who raises the budget")
+        more = partial(raised, budget=budget, by=by or self.principal.id)
+        return await self._go_on(batch_id, given, decisions or {}, accept_changes, again=more)
 
     async def _go_on(
         self,
@@ -246,26 +255,27 @@ class Batching(Driving):
         decisions: Mapping[str, Answer | str],
         accept_changes: str,
         *,
-        again: bool,
+        again: Callable[[BatchState], dict[str, Any] | None] | None,
     ) -> Batch:
-        """Take up a batch that is open, or (`again`) one that is closed."""
+        """Take up a batch that is open, or one that is closed: then `again` says how its budget is raised."""
         expect(str, batch_id, "the id of a batch")
         expect(str, accept_changes, "who accepts the changes")
         await self._learn()
         log = self.journal.reopen(batch_id)
         with held(log):
             state = self._batch_state(batch_id)
-            (_expect_to_retry if again else _expect_open)(state)
+            (_expect_open if again is None else _expect_to_retry)(state)
+            more = again(state) if again is not None else None
             examined = await examined_again(state)
             if examined is not None and state.rows is None:
                 await self._expect_no_secret_in(examined)
             answers = _answers(state, decisions)
             written = self._written_again(state, examined)
-            batch, accepted = self._taken_up_batch(state, log, written, accept_changes)
+            batch, accepted = self._taken_up_batch(state, log, written, accept_changes, more)
             with self._told_of_batch(batch) as trace:
                 batch.write(
-                    e.RowsReopened(*batch.stamp(), self.principal.id, trace, accepted)
-                    if again
+                    e.RowsReopened(*batch.stamp(), self.principal.id, trace, accepted, more)
+                    if again is not None
                     else e.RunResumed(*batch.stamp(), self.principal, trace=trace, accepted=accepted)
                 )
                 for id_, answer in answers.items():
@@ -461,7 +471,12 @@ class Batching(Driving):
         return written
 
     def _taken_up_batch(
-        self, state: BatchState, log: BatchLog, written: Written, who: str
+        self,
+        state: BatchState,
+        log: BatchLog,
+        written: Written,
+        who: str,
+        more: dict[str, Any] | None,
     ) -> tuple[BatchRuntime, dict[str, Any] | None]:
         """A batch that may go on here: by the same tools, rules and principal, or by what somebody accepts in their place, which is
         given too. Raises `NotApproved`."""
@@ -480,7 +495,7 @@ class Batching(Driving):
         rules, changed = terms.policies, any("policies" in (event.accepted or {}) for event in state.accepted)
         if accepted is not None and "policies" in accepted:
             rules, changed = self.policies, True
-            accepted["reserve"] = self.reserve(opened.plan, state.rules)
+            accepted["reserve"] = self.reserve(opened.plan, with_budget(state.rules, more))
         batch = self._batch_runtime(state, log, written)
         common = common_of(opened, self._registry_of(state), self.principal)
         by = who or next((event.accepted["by"] for event in state.accepted[-1:] if event.accepted), "")
@@ -527,7 +542,7 @@ class Batching(Driving):
             batch.release()
             if batch.written is not None:
                 if batch.state.closed is not None and batch.problem is None:
-                    batch.written.ended(self.journal)
+                    batch.written.ended(self.journal, batch.state.closed)
                 else:
                     batch.written.left()
         return batch_of(batch.state, self.journal, problem=str(batch.problem) if batch.problem else "")

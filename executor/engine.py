@@ -83,7 +83,7 @@ from .mind.mind import replay
 from .mind.state import Call, State
 from .planning import asks_models
 from .questions import Question, questions_in
-from .recorded import common_recorded, events_so_far, is_closed, read_run, recorded
+from .recorded import common_of_row, events_so_far, is_closed, read_run, recorded
 from .rehearsal import as_rehearsed, rehearsal_policies, rehearsed
 from .replays.comparing import Comparison, compared, compared_row
 from .replays.forking import fork_id, forked, plan_of
@@ -544,8 +544,8 @@ class Engine(Batching):
         """Run a recorded run again on its record: no tool, model, person or hook is asked, every decision is compared.
 
         `plan`, `tools` (default: those of this engine; their contracts count, their code is not called) and `policies`
-        may differ from those of the run. A row of a batch keeps the plan of its batch. Raises `UnknownRun`, and `BadInput` where
-        there is nothing to run again.
+        may differ from those of the run: where somebody accepted others on the way, from those that held then. A row of a batch
+        keeps the plan of its batch. Raises `UnknownRun`, and `BadInput` where there is nothing to run again.
         """
         expect(str, run_id, "the id of a run")
         if plan is not None:
@@ -557,7 +557,7 @@ class Engine(Batching):
         if events and isinstance(events[0], RowOpened):
             if plan is not None:
                 raise BadInput(f"{run_id!r} is a row, and runs the plan of its batch; leave the plan out")
-            common = common_recorded(self.journal, events[0].batch, shared=events[0].ordinal == 0)
+            common = common_of_row(self.journal, events[0])
             return compared_row(events, registry, common, policies=policies, check=self._would_check)
         return compared(events, registry, plan=plan, policies=policies, check=self._would_check)
 

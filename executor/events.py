@@ -471,7 +471,8 @@ class GroupSettled(NamedTuple):
 class RowsReopened(NamedTuple):
     """The batch goes on after its end: rows that are not done are to be tried again, and the others to begin.
 
-    `trace` and `accepted` as in `RunResumed`.
+    `trace` and `accepted` as in `RunResumed`. `raised`: the `budget` of the batch from here on, what it `was`, and who (`by`)
+    raised it.
     """
 
     seq: int
@@ -480,6 +481,7 @@ class RowsReopened(NamedTuple):
     by: str
     trace: str = ""
     accepted: dict[str, Any] | None = None
+    raised: dict[str, Any] | None = None
 
 
 class ToolHeld(NamedTuple):

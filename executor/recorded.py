@@ -25,6 +25,7 @@ from .run import Run, run_of
 
 __all__ = [
     "batch_opened",
+    "common_of_row",
     "common_recorded",
     "events_so_far",
     "is_closed",
@@ -78,10 +79,26 @@ def batch_opened(journal: Journal, batch: str) -> e.BatchOpened:
     return first
 
 
-def common_recorded(journal: Journal, batch: str, *, shared: bool = False) -> Common:
-    """What the rows of a batch have in common, by the contracts that were recorded; or (`shared`) the run of what they share."""
+def common_of_row(journal: Journal, row: e.RowOpened) -> Common:
+    """What a row went by, as far as all rows share it: what somebody accepted after it had ended is none of it."""
+    ends = (end.seq for end in journal.some(row.batch, (e.RowSettled,)) if _ends(end, row.ordinal))
+    return common_recorded(journal, row.batch, shared=row.ordinal == 0, until=max(ends, default=None))
+
+
+def _ends(event: Event, ordinal: int) -> bool:
+    return isinstance(event, e.RowSettled) and event.ordinal == ordinal
+
+
+def common_recorded(
+    journal: Journal, batch: str, *, shared: bool = False, until: int | None = None
+) -> Common:
+    """What the rows of a batch have in common, by the contracts that were recorded; or (`shared`) the run of what they share.
+
+    `until`: by what had been accepted at this event of the batch.
+    """
     opened = batch_opened(journal, batch)
-    accepted = journal.some(batch, (e.RunResumed, e.RowsReopened))
+    later = journal.some(batch, (e.RunResumed, e.RowsReopened))
+    accepted = (event for event in later if until is None or event.seq < until)
     tools = [Tool.from_contract(contract) for contract in terms_of(opened, accepted).contracts.values()]
     settled = (event for event in journal.some(batch, (e.GroupSettled,)) if isinstance(event, e.GroupSettled))
     common = common_of(opened, Registry(*tools))._replace(patches=patches_of(settled))

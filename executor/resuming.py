@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 
 from ..policies.errors import ForeplanError, JournalError
 from .batches.batch import Batch
-from .events import INTERRUPTED, PEOPLE, Event, RunResumed
+from .events import INTERRUPTED, PEOPLE, Event, RunResumed, ToolFreed, ToolHeld
 from .journal.journal import Journal
 from .questions import Pause, pause_of
 from .run import Run
@@ -32,12 +32,16 @@ _LOG = logging.getLogger("foreplan")
 
 
 class Progress(NamedTuple):
-    """What became of one run, or batch. `ended` comes with it, closed or waiting once more; `refused` with a sentence."""
+    """What became of one run, or batch. `ended` comes with it, closed or waiting once more; `refused` with a sentence.
 
-    what: Literal["taken_up", "ended", "refused"]
+    `holding`: rows of a batch wait, because a tool is broken, as the `tool` event says; `freed`: it is back.
+    """
+
+    what: Literal["taken_up", "holding", "freed", "ended", "refused"]
     run: str
     ended: Run | Batch | None = None
     why: str = ""
+    tool: ToolHeld | ToolFreed | None = None
 
 
 class Pick(NamedTuple):
@@ -139,8 +143,13 @@ class Resuming:
             self._ended.set()
 
     def _saw(self, run: str, event: Event) -> None:
-        if type(event) is RunResumed:
-            self._tell(Progress("taken_up", run))
+        match event:
+            case RunResumed():
+                self._tell(Progress("taken_up", run))
+            case ToolHeld():
+                self._tell(Progress("holding", run, tool=event))
+            case ToolFreed():
+                self._tell(Progress("freed", run, tool=event))
 
     def _refuse(self, run: str, events: int, error: Exception) -> None:
         """It cannot go on here; it is tried again when something is written to it."""

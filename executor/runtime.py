@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
-from anyio.abc import TaskGroup
 
 from ..planner.models.chat import ChatModel
 from ..planner.models.chunks import AIMessageChunk
@@ -37,7 +34,8 @@ from . import events as e
 from .early import Early
 from .events import INTERRUPTED, PARKED, PEOPLE, Event, Outcome
 from .hands.authorize import Authorize, refusal_of
-from .hands.hands import Guard, Hands, Result, ToolHands, cancelled, failure_of
+from .hands.crew import Crew, Member, cancelled, crew_here
+from .hands.hands import Guard, Hands, Result, ToolHands, failure_of
 from .hands.hearing import hear
 from .hands.hooks import Verdict, said_by, subject_of
 from .hands.limits import Limiter
@@ -146,7 +144,6 @@ class Host(NamedTuple):
 
 
 _LOG = logging.getLogger("foreplan")
-_EMPTY = Context()
 
 _BREATH = 0.005
 """Seconds of busy loop after which tool threads get the interpreter for `_PAUSE` (measured: a hop waited up to 70 s)."""
@@ -172,10 +169,8 @@ class Runtime:
             late=self._came_late,
             listen=self._heard if host.listen is not None else None,
         )
-        self._base = _EMPTY
-        self._attempts = 0
-        self._others = False
-        self._tasks: TaskGroup | None = None
+        self._tools = self._hands if isinstance(self._hands, ToolHands) else None
+        self._crew: Crew | None = None
         self._over = anyio.Event()
         self._letting_go = False
         self._cancelled = False
@@ -247,20 +242,17 @@ class Runtime:
         """
         try:
             with in_turn(Turns(self.state.policies, self._limiter, self._seconds_left)):
-                self._base = copy_context()
-                async with anyio.create_task_group() as tasks:
-                    self._tasks = tasks
+                self._crew = crew_here(self._over.set)
+                async with self._crew:
                     self._obey(commands)
                     await self._over.wait()
                     self._letting_go = True
-                    if self._attempts or self._others:
-                        tasks.cancel_scope.cancel()
         finally:
             self._letting_go = True
             self._let_go()
-            self._base = _EMPTY
-            if isinstance(self._hands, ToolHands):
-                self._hands.over()
+            self._crew = None
+            if self._tools is not None:
+                self._tools.over()
 
     def cancel(self) -> None:
         """Stop the run for good: calls under way are cancelled, then the run closes as stopped(cancelled)."""
@@ -292,17 +284,17 @@ class Runtime:
 
     def _obey(self, commands: tuple[Command, ...]) -> None:
         """Carry out commands: what is to be written at once, what takes time in tasks of its own."""
-        todo = deque(commands)
+        todo = list(commands)
         try:
-            while todo and not self._letting_go:
-                command = todo.popleft()
+            for command in todo:  # it grows meanwhile
+                if self._letting_go:
+                    break
                 if type(command) is Write:
-                    todo.extend(self.write(command.kind(*self.stamp(), *command.fields)))
+                    todo += self.write(command.kind(*self.stamp(), *command.fields))
                 elif type(command) is Perform:
-                    self._attempts += 1
-                    self._start(self._attempt, command.call)
+                    member = Member()
+                    self._begin(member, self._attempt, command.call, member)
                 else:
-                    self._others = True
                     self._other(command)
         except JournalError as error:
             self._fail(error)
@@ -311,28 +303,28 @@ class Runtime:
     def _other(self, command: Command) -> None:
         match command:
             case Sleep():
-                self._start(self._sleep, command)
+                self._begin(Member(), self._sleep, command)
             case Replan():
-                self._start(self._replan, command)
+                self._begin(Member(), self._replan, command)
             case Think():
-                self._start(self._think, command)
+                self._begin(Member(), self._think, command)
             case Consult():
-                self._start(self._consult, command)
+                self._begin(Member(), self._consult, command)
             case Ask():
                 if self._can_reconcile(command.decision):
                     self._asking += 1
-                    self._start(self._reconcile, command)
+                    self._begin(Member(), self._reconcile, command)
                 elif self._host.decide is not None:
                     self._asking += 1
-                    self._start(self._ask, command)
+                    self._begin(Member(), self._ask, command)
             case _:
                 raise AssertionError(command)
 
-    def _start(self, function: Callable[[Any], Coroutine[Any, Any, None]], argument: Any) -> None:
-        """A task in the run's own context, so that what one step sets does not leak into the next."""
-        assert self._tasks is not None
-        start: Callable[..., object] = self._tasks.start_soon
-        self._base.run(start, function, argument)
+    def _begin(
+        self, member: Member, function: Callable[..., Coroutine[Any, Any, None]], *arguments: Any
+    ) -> None:
+        assert self._crew is not None
+        self._crew.start(member, function, *arguments)
 
     def _look_around(self) -> None:
         """Whether it is over: closed, or nothing left but people, none of whom is being asked here."""
@@ -348,33 +340,19 @@ class Runtime:
 
     # ------------------------------------------------------------------------------------------ calls
 
-    async def _attempt(self, call: Call) -> None:
-        """One attempt of a step, with its start written down."""
-        try:
-            await self._attempted(call)
-        finally:
-            self._attempts -= 1
-
-    async def _attempted(self, call: Call) -> None:
-        """One terminal record, also on cancel."""
+    async def _attempt(self, call: Call, member: Member) -> None:
+        """One attempt of a step, with its start written down; one terminal record, also on cancel."""
         refusal = await self._guard.enter(call, self._expired)
         if refusal is not None:
             self._settle(call, _unbegun(refusal))
             return
-        begun = False
-
-        async def start() -> None:
-            nonlocal begun
-            await self._written_down(call)
-            begun = True
-
         try:
-            result = await self._entered(call, start)
+            result = await self._entered(call, member)
         except JournalError as error:  # of this run, or of a sub-plan, which has the same
             self._fail(error)
         except BaseException as error:
-            if not begun or cancelled() or isinstance(error, KeyboardInterrupt):
-                self._settle_cancelled(call, begun=begun)
+            if not member.begun or cancelled() or isinstance(error, KeyboardInterrupt):
+                self._settle_cancelled(call, begun=member.begun)
             raise
         else:
             self._settle(call, result)
@@ -388,18 +366,22 @@ class Runtime:
             raise self.problem
         if call.tool.effect is not Effect.READS:
             await self._log.durable()
-        if self._threaded:
+        if self._tools is not None and self._tools.threaded:
             await self._breathe()
 
-    async def _entered(self, call: Call, start: Callable[[], Awaitable[None]] | None = None) -> Result:
-        """What the guard let in: authorize, secrets, bind, `start`, perform, leave. The one way to a tool."""
+    async def _entered(self, call: Call, member: Member | None = None) -> Result:
+        """What the guard let in: authorize, secrets, bind, started, perform, leave. The one way to a tool.
+
+        `member`: the task is there for this attempt of a step alone, whose start is to be written down.
+        """
         result, held = None, False
         try:
-            perform = await self._ready(call)
+            perform = await self._ready(call, member)
             if isinstance(perform, Result):
                 return perform
-            if start is not None:
-                await start()
+            if member is not None:
+                await self._written_down(call)
+                member.begun = True
             self._guard.begin(call)
             result = await self._performed(call, perform)
         finally:
@@ -416,7 +398,7 @@ class Runtime:
             await let_through(error)
             return self._broken(call, error)
 
-    async def _ready(self, call: Call) -> Callable[[], Awaitable[Result]] | Result:
+    async def _ready(self, call: Call, member: Member | None) -> Callable[[], Awaitable[Result]] | Result:
         """How the attempt is made, let by the host, with its secrets in hand; or how it ends without having begun."""
         if self._host.authorize is not None:
             seconds = self.state.policies.hook_timeout
@@ -429,7 +411,7 @@ class Runtime:
                 return _unbegun(secrets)
             call = call._replace(secrets=secrets)
         begun = self._host.early.answer_to(call) if self._host.early is not None else None
-        perform = begun or self._bound(call)
+        perform = begun or self._bound(call, member)
         if isinstance(perform, Failure):
             return _unbegun(perform)
         return Result(Outcome.CANCELLED, None, out_of_time()) if self._out_of_time() else perform
@@ -441,14 +423,14 @@ class Runtime:
             )
         return await self._safe.secrets_for(call.tool)
 
-    def _bound(self, call: Call) -> Callable[[], Awaitable[Result]] | Failure:
+    def _bound(self, call: Call, member: Member | None) -> Callable[[], Awaitable[Result]] | Failure:
         """How the attempt is made; or why it is not begun: its arguments make no values of the tool's types."""
         if call.tool.answered_by == "plan" and self._host.child is not None:
             return partial(self._host.child, call, self.state)
-        if not isinstance(self._hands, ToolHands):
+        if self._tools is None:
             return partial(self._hands.perform, call)
-        bound = self._hands.bind(call)
-        return bound if isinstance(bound, Failure) else partial(self._hands.make, bound)
+        bound = self._tools.bind(call)
+        return bound if isinstance(bound, Failure) else partial(self._tools.make, bound, member)
 
     def _broken(self, call: Call, error: BaseException) -> Result:
         """Hands that raise did not keep their promise: whether the call took place, nobody knows."""
@@ -459,18 +441,11 @@ class Runtime:
         if self.problem is not None:
             return
         try:
-            commands = self.write(
-                e.CallSettled(
-                    *self.stamp(),
-                    call.path,
-                    call.attempt,
-                    result.outcome,
-                    result.value,
-                    result.failure,
-                    usage=result.usage,
-                    questions=result.questions,
-                )
+            outcome, value, failure, usage, questions = result
+            settled = e.CallSettled(
+                *self.stamp(), call.path, call.attempt, outcome, value, failure, None, usage, questions
             )
+            commands = self.write(settled)
         except JournalError as error:
             self._fail(error)
             return
@@ -479,7 +454,7 @@ class Runtime:
     def _settle_cancelled(self, call: Call, *, begun: bool) -> None:
         """The attempt was cut short: unknown where the tool acts and had begun, else as if it had not been."""
         self._letting_go = True  # only the end of the whole run cancels an attempt
-        usage = self._hands.cut.pop(call.path, None) if isinstance(self._hands, ToolHands) else None
+        usage = self._tools.cut.pop(call.path, None) if self._tools is not None else None
         if begun and not call.tool.resumable:
             self._settle(call, Result(Outcome.UNKNOWN, None, interrupted(), usage))
         else:
@@ -497,10 +472,6 @@ class Runtime:
             if answer is not None and decision.about == "unknown" and decision.path == call.path:
                 self._decided(id_, answer)
                 return
-
-    @property
-    def _threaded(self) -> bool:
-        return isinstance(self._hands, ToolHands) and self._hands.threaded
 
     async def _breathe(self) -> None:
         """Give the tools in threads the interpreter for a moment, if that was long ago."""

@@ -3,6 +3,7 @@
     EnvironmentSecrets    environment variables
     MappingSecrets        what the program has read itself
     KeyringSecrets        the keyring of the system
+    FileSecrets           files, one for each secret
     Chained               the first of several that has it
 
 A vault of your own is anything with `resolve(ref)`, sync or async, that gives a `Secret` or a text and raises
@@ -15,6 +16,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Mapping
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from ..policies.errors import SecretMissing, expect
@@ -22,9 +24,19 @@ from ..policies.secrets import Secret
 from ..policies.spelling import spelled
 from ..policies.text import did_you_mean
 
-__all__ = ["Chained", "EnvironmentSecrets", "KeyringSecrets", "MappingSecrets", "Resolved", "Vault"]
+__all__ = [
+    "Chained",
+    "EnvironmentSecrets",
+    "FileSecrets",
+    "KeyringSecrets",
+    "MappingSecrets",
+    "Resolved",
+    "Vault",
+]
 
 Resolved: TypeAlias = "Secret | str"
+_MOST = 64 * 1024
+"""Bytes of a file that holds a secret."""
 
 
 class Vault(Protocol):
@@ -101,6 +113,44 @@ class KeyringSecrets:
 
     def __repr__(self) -> str:
         return f"KeyringSecrets({self.service!r})"
+
+
+@spelled
+class FileSecrets:
+    """Files that hold one secret each, by name, read at each call; `others` has those for which no file is named.
+
+    White space at the end of a file, such as the newline that editors put there, is no part of the secret.
+    """
+
+    def __init__(self, files: Mapping[str, str | os.PathLike[str]], others: Vault | None = None) -> None:
+        expect(Mapping, files, "the files of secrets", "FileSecrets({'CRM_TOKEN': '/run/secrets/crm'})")
+        self._files = {ref: Path(file) for ref, file in files.items()}
+        self._others = others
+        self.blocking = getattr(others, "blocking", False)
+
+    def resolve(self, ref: str) -> Resolved | Awaitable[Resolved]:
+        """What stands in the file of this name."""
+        if ref in self._files:
+            return Secret(self._read(ref), ref)
+        if self._others is not None:
+            return self._others.resolve(ref)
+        near = did_you_mean(ref, self._files)
+        raise SecretMissing(ref, f"no file is named for it{near}")
+
+    def _read(self, ref: str) -> str:
+        file = self._files[ref]
+        try:
+            text = file.read_bytes()[: _MOST + 1].decode().rstrip()
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+            raise SecretMissing(ref, f"its file {str(file)!r} cannot be read: {why}") from None
+        if not text or len(text) > _MOST:
+            why = "is empty" if not text else f"is larger than {_MOST:,} bytes"
+            raise SecretMissing(ref, f"its file {str(file)!r} {why}")
+        return text
+
+    def __repr__(self) -> str:
+        return f"<FileSecrets of {len(self._files)}>"
 
 
 class Chained:

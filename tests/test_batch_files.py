@@ -26,6 +26,7 @@ from foreplan import (
     ToolFailure,
     tool,
 )
+from foreplan.executor.events import RowSettled
 from foreplan.policies.errors import BadInput, ForeplanError
 
 PLAN = Plan.model_validate(
@@ -120,6 +121,37 @@ def test_results_and_failures_are_written() -> None:
         (f"{batch.id}.3", "x"),
         (f"{batch.id}.5", "5"),
     ]
+
+
+def test_what_never_began_is_among_the_failures_and_can_be_fed_back() -> None:
+    """With a code that says so and why; it has no record of an end, so each row has at most one. A retry takes it out again."""
+    world = World(2)
+    with SqliteJournal("runs.db") as journal:
+        engine, rules = world.engine(journal), BatchRules(stop_after=1, at_once=1)
+        batch = engine.run_batch_blocking(
+            PLAN, "rows.csv", rules=rules, results="out.csv", failures="bad.csv"
+        )
+        left = [(row["n"], row["foreplan.code"], row["foreplan.row"]) for row in cells("bad.csv")]
+        assert left == [
+            ("2", "poor", f"{batch.id}.2"),
+            ("x", "wrong_cell", f"{batch.id}.3"),
+            *((n, "not_begun", f"{batch.id}.{n}") for n in "456"),
+        ]
+        assert cells("bad.csv")[-1]["foreplan.sentence"] == (
+            "it never began: 1 row failed, so no further one began"
+        )
+        assert [row["ordinal"] for row in cells("out.csv")] == ["1", "2", "3"]
+        settled = [event.ordinal for event in journal.events(batch.id) if isinstance(event, RowSettled)]
+        assert (sorted(settled), [row.ordinal for row in batch.rows()]) == ([1, 2, 3], [1, 2, 3])
+
+        fed = world.engine().run_batch_blocking(PLAN, "bad.csv")
+        assert (fed.counts["done"], [n for n, _ in world.paid]) == (3, [1, 4, 5, 6])
+
+        again = engine.source_of(batch.id)
+        assert again is not None
+        world.bad = set()
+        engine.retry_batch_blocking(batch.id, **again._asdict())
+        assert [row["n"] for row in cells("bad.csv")] == ["x"]
 
 
 def test_csv_has_a_column_for_each_key_of_the_output() -> None:

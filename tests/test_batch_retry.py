@@ -26,6 +26,8 @@ from foreplan import (
     ToolFailure,
     tool,
 )
+from foreplan.executor.events import RowsReopened
+from foreplan.executor.mind.batch import replay_batch
 from foreplan.policies.errors import BadInput, NotApproved
 from foreplan.policies.failures import Happened
 
@@ -288,6 +290,62 @@ def test_a_budget_of_which_not_even_one_row_could_be_given_is_refused() -> None:
     with pytest.raises(BadInput, match="budget of 4 tool_calls, and one row may use 5, retries included"):
         run_virtual("asyncio", main)
     assert journal.runs() == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_batch_that_its_budget_ended_goes_on_with_a_larger_one(backend: str) -> None:
+    """The rows that never began run, within the new bound; the journal has who raised it to what, and replays to the same."""
+    world, journal = World(), MemoryJournal()
+
+    async def main() -> Batch:
+        engine = world.engine(journal)
+        rules = BatchRules(budget=Budget(tool_calls=12, cost=100), at_once=4)
+        batch = await engine.run_batch(PLAN, rows(6), rules=rules, batch_id="b")
+        assert (batch.counts["done"], batch.reason) == (2, "budget")
+        batch = await engine.retry_batch("b", budget=Budget(tool_calls=21), by="ada")
+        assert (batch.counts["done"], batch.reason) == (4, "budget")
+        return await engine.retry_batch("b", budget=Budget(tool_calls=500))
+
+    batch = run_virtual(backend, main)
+    assert (batch.ok, batch.used.tool_calls, world.counts("pay")) == (True, 30, dict.fromkeys(range(1, 7), 1))
+    raised = [event.raised for event in journal.events("b") if isinstance(event, RowsReopened)]
+    assert raised == [
+        {"by": "ada", "was": {"tool_calls": 12}, "budget": {"tool_calls": 21, "cost": 100.0}},
+        {"by": "anyone", "was": {"tool_calls": 21}, "budget": {"tool_calls": 500, "cost": 100.0}},
+    ]
+    assert replay_batch(journal.events("b")).rules.budget == Budget(tool_calls=500, cost=100)
+    assert world.engine(journal).show_batch("b") == batch
+
+
+@pytest.mark.parametrize(
+    ("budget", "why"),
+    [
+        (None, "none of its rows could begin; give it a larger budget"),
+        (
+            Budget(tool_calls=12),
+            "a budget of 12 tool_calls, and 12 is not larger: .* with the 10 that they have used",
+        ),
+        (Budget(tool_calls=15, cost=50), "100 cost, and 50 is not larger"),
+        (Budget(tool_calls=14), "could begin: 10 are used, and one row may use 5"),
+        (Budget(tokens=14), "no bound on tokens that could be raised; it has tool_calls=12, cost=100"),
+        (Budget(tools={"pay": 3}), "bounded for each row"),
+        (Budget(), "says of what"),
+    ],
+)
+def test_a_budget_that_is_not_larger_is_refused(budget: Budget | None, why: str) -> None:
+    """In a sentence with what is used; nothing is written."""
+    world, journal = World(), MemoryJournal()
+
+    async def main() -> None:
+        engine = world.engine(journal)
+        rules = BatchRules(budget=Budget(tool_calls=12, cost=100))
+        await engine.run_batch(PLAN, rows(6), rules=rules, batch_id="b")
+        before = len(list(journal.events("b")))
+        with pytest.raises(BadInput, match=why):
+            await engine.retry_batch("b", budget=budget)
+        assert len(list(journal.events("b"))) == before
+
+    run_virtual("asyncio", main)
 
 
 def test_a_batch_stops_when_its_time_is_over() -> None:

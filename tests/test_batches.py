@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import random
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.cut_batches import Recorded, cut
-from support.journals import change
+from support.journals import BEFORE_ROW_EVENTS, change
 from support.virtual import BACKENDS, now, run_virtual
 
 from foreplan import (
@@ -41,10 +43,19 @@ from foreplan import (
     tool,
 )
 from foreplan.executor.batches.rows import RowsRefused
-from foreplan.executor.events import CallSettled, CallStarted, Event, RowSettled, ToolFreed, ToolHeld
+from foreplan.executor.events import (
+    CallSettled,
+    CallStarted,
+    Event,
+    RowOpened,
+    RowSettled,
+    ToolFreed,
+    ToolHeld,
+)
 from foreplan.executor.journal.records import first_tip
 from foreplan.executor.mind.batch import BatchState, advance_batch, replay_batch
 from foreplan.executor.mind.state import Node, State
+from foreplan.executor.resuming import Progress
 from foreplan.executor.runtime import Runtime
 from foreplan.policies.errors import BadInput, JournalError, NotApproved
 from foreplan.policies.failures import Happened
@@ -395,6 +406,34 @@ def test_a_service_that_is_down_for_two_minutes_fails_no_row(backend: str) -> No
     assert broken == [[("put", "network", 5, pytest.approx(20))], []]
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_who_takes_batches_up_hears_that_one_holds(backend: str) -> None:
+    """As whoever began it does: which tool is broken, and that it is back."""
+
+    @tool(effect=Effect.WRITES)
+    async def put(n: int) -> int:
+        """Put it there."""
+        await anyio.sleep(1)
+        if 10 <= now() < 60:
+            raise ConnectionRefusedError
+        return n
+
+    heard = list[Progress]()
+
+    async def main() -> None:
+        engine = Engine([put], policies=Policies(approve="never"), clock=now, dice=lambda: 0.5)
+        rules = BatchRules(at_once=16, canary=1, breaker=Breaker(failures=5, seconds=20, hold=True))
+        await engine.run_batch(putting(put), rows(300), rules=rules, batch_id="b")
+        await engine.decide_batch("b", {"canary": "approve"})
+        await engine.resume_all(once=True, tell=heard.append)
+
+    run_virtual(backend, main)
+    assert [said.what for said in heard] == ["taken_up", "holding", "freed", "ended"]
+    held = heard[1].tool
+    assert isinstance(held, ToolHeld)
+    assert (heard[1].run, held[3:]) == ("b", ("put", "network", 5, 20))
+
+
 def test_rows_that_wait_too_long_for_a_service_fail() -> None:
     """Patience has an end: then calls are refused, and rows fail with the reason."""
 
@@ -673,19 +712,30 @@ def test_a_batch_and_its_rows_verify_together(path: Path) -> None:
 
 TAMPERED = {
     "an approval that nobody used": ("UPDATE runs SET approval = 'sha256:0' WHERE run = 'b'",),
-    "an event": ("UPDATE events SET body = replace(body, 'paid 3', 'paid 8') WHERE run = 'b.3'",),
-    "a row": ("DELETE FROM events WHERE run = 'b.3'", "DELETE FROM runs WHERE run = 'b.3'"),
+    "an event": ("UPDATE row_events SET body = replace(body, 'paid 3', 'paid 8') WHERE run = 'b.3'",),
+    "a row": ("DELETE FROM row_events WHERE run = 'b.3'", "DELETE FROM runs WHERE run = 'b.3'"),
     "the end": (
-        "DELETE FROM events WHERE run = 'b.3' AND seq = (SELECT events FROM runs WHERE run = 'b.3')",
+        "DELETE FROM row_events WHERE run = 'b.3' AND seq = (SELECT events FROM runs WHERE run = 'b.3')",
         "UPDATE runs SET events = events - 1, state = 'running', "
-        "tip = (SELECT hash FROM events e WHERE e.run = 'b.3' ORDER BY seq DESC LIMIT 1) WHERE run = 'b.3'",
+        "tip = (SELECT hash FROM row_events e WHERE e.run = 'b.3' ORDER BY seq DESC LIMIT 1) WHERE run = 'b.3'",
     ),
     "what the batch says": (
         "UPDATE events SET body = replace(body, '\"ordinal\":3', '\"ordinal\":4') WHERE run = 'b'",
     ),
     "another row in its place": (
-        "DELETE FROM events WHERE run = 'b.3'",
-        "UPDATE events SET run = 'b.3' WHERE run = 'b.4'",
+        "DELETE FROM row_events WHERE run = 'b.3'",
+        "UPDATE row_events SET run = 'b.3' WHERE run = 'b.4'",
+    ),
+    "an event in the other table": (
+        "INSERT INTO events SELECT run, seq, body, hash FROM row_events WHERE run = 'b.3' AND seq = 1",
+    ),
+    "events in the other table": (
+        "INSERT INTO events SELECT run, seq, body, hash FROM row_events WHERE run = 'b.3'",
+        "DELETE FROM row_events WHERE run = 'b.3'",
+    ),
+    "the batch's in that of rows": (
+        "INSERT INTO row_events SELECT run, seq, body, hash FROM events WHERE run = 'b'",
+        "DELETE FROM events WHERE run = 'b'",
     ),
     "of which batch": ("UPDATE runs SET batch = '' WHERE run = 'b.3'",),
 }
@@ -710,12 +760,71 @@ def test_a_row_that_was_chained_anew_does_not_end_as_its_batch_says(path: Path) 
         tip = sha256(tip + text.encode()).digest()
         change(
             path,
-            f"UPDATE events SET body = '{text}', hash = x'{tip.hex()}' WHERE run = 'b.3' AND seq = {seq}",
+            f"UPDATE row_events SET body = '{text}', hash = x'{tip.hex()}' WHERE run = 'b.3' AND seq = {seq}",
         )
     change(path, f"UPDATE runs SET tip = x'{tip.hex()}' WHERE run = 'b.3'")
     with SqliteJournal(path, reading=True) as journal:
         assert journal.verify().problems == ("row 'b.3' ended with another event 8 than its batch says",)
         assert journal.verify("b.3").problems == journal.verify().problems
+
+
+def exported_events(journal: SqliteJournal) -> list[str]:
+    return sorted(line for line in journal.exported() if line.startswith('{"events"'))
+
+
+def test_a_batch_of_an_earlier_version_keeps_its_rows(path: Path) -> None:
+    """Opened for reading the file stays as it is; opened for writing, the events of rows go where those of new rows are."""
+    with SqliteJournal(path) as journal:
+        before = [list(journal.events(run)) for run in ("b", "b.1", "b.4", "after")]
+        lines, ends = exported_events(journal), list(journal.endings("b"))
+    change(path, *BEFORE_ROW_EVENTS)
+    for reading in (True, False, True):
+        with SqliteJournal(path, reading=reading) as journal:
+            assert journal.verify().problems == ()
+            assert [list(journal.events(run)) for run in ("b", "b.1", "b.4", "after")] == before
+            assert (exported_events(journal), list(journal.endings("b"))) == (lines, ends)
+            assert [opening.opened.ordinal for opening in journal.openings("b")] == [1, 2, 3, 4]
+            assert journal.opening("b.3") is not None
+            assert [event.seq for event in journal.some("b.3", {RowOpened})] == [1]
+    with closing(sqlite3.connect(path)) as connection:
+        held = [
+            [run for (run,) in connection.execute(f"SELECT DISTINCT run FROM {table} ORDER BY run")]
+            for table in ("events", "row_events")
+        ]
+    assert held == [["after", "b"], ["b.1", "b.2", "b.3", "b.4"]]
+
+
+def test_a_batch_that_an_earlier_version_did_not_end_goes_on(tmp_path: Path) -> None:
+    """With the same rows, of which the first two have ended."""
+    path, world = tmp_path / "runs.sqlite3", World(seconds=0)
+    with SqliteJournal(path) as journal:
+        run_batch(world, 4, journal=journal, rules=BatchRules(canary=2))
+    change(path, *BEFORE_ROW_EVENTS)
+    with SqliteJournal(path) as journal:
+
+        async def main() -> Batch:
+            engine = world.engine(journal)
+            await engine.decide_batch("b", {"canary": "approve"})
+            return await engine.resume_batch("b")
+
+        assert run_virtual("asyncio", main).counts["done"] == 4
+        assert journal.verify().problems == ()
+    assert set(world.calls.values()) == {1}
+
+
+def test_an_earlier_version_writes_no_rows_after_the_upgrade(path: Path) -> None:
+    """Of a batch that it drives still it is not the owner any more; one that it begins then is refused."""
+    change(path, *BEFORE_ROW_EVENTS)
+    SqliteJournal(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        epochs = connection.execute("SELECT run, epoch FROM runs WHERE batch = '' ORDER BY run").fetchall()
+        assert epochs == [("after", 1), ("b", 2)]
+        connection.execute("INSERT INTO events VALUES ('b.5', 1, '{}', x'00')")
+        with pytest.raises(sqlite3.IntegrityError, match="an earlier foreplan writes to this journal"):
+            connection.execute(
+                "INSERT INTO runs (run, state, reason, goal, opened_at, events, epoch, tip, batch, ordinal) "
+                "VALUES ('b.5', 'running', '', '', 0.0, 1, 1, x'00', 'b', 5)"
+            )
 
 
 def test_a_batch_comes_through_an_export_with_its_rows(path: Path, tmp_path: Path) -> None:

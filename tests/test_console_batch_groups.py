@@ -113,7 +113,14 @@ def test_the_budget_of_a_batch_ends_it(shell: Shell) -> None:
     """Before the row that could go beyond it; a retry would not help, and is not advised."""
     said = shell.here(*WORDS, "--budget", "tool_calls=6", "--at-once", "1")
     assert (said.code, "stopped (budget)" in said.out, "not begun" in said.out) == (1, True, True)
-    assert ("foreplan retry" in said.err, "budget of its own" in said.err) == (False, True)
+    assert ("foreplan retry" in said.err, "--budget NAME=MOST" in said.err) == (True, True)
+    again = ("retry", "last", "--tools", "shop.py", *KEPT)
+    small = shell.here(*again, "--budget", "tool_calls=5")
+    assert (small.code, "a budget of 6 tool_calls, and 5 is not larger" in small.err) == (2, True)
+    assert "give it a larger budget" in shell.here(*again).err
+    said = shell.here(*again, "--budget", "tool_calls=5000", "--by", "ada")
+    assert ("stopped (budget)" in said.out, "not begun" in said.out) == (False, False)
+    assert "ada raised tool_calls from 6 to 5,000" in shell.here("show", "last", "--events", *KEPT).out
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,12 @@ from typing import Any
 import pytest
 from support.shell import Shell, child_environment, write_case
 
+from foreplan.console.screen import Screen
+from foreplan.console.watching import Teller
+from foreplan.executor.events import ToolFreed, ToolHeld
+from foreplan.executor.hands.limits import Broken
+from foreplan.executor.resuming import Progress
+
 TOOLS = ("--tools", "shop.py")
 
 
@@ -165,6 +171,51 @@ def test_watch_tells_programs_one_document_a_line(shell: Shell) -> None:
     [told] = [json.loads(line) for line in said.out.splitlines()]
     assert (said.code, told["run"], told["what"]) == (3, run, "refused")
     assert "not for 'ann'" in told["message"]
+
+
+def test_watch_tells_of_a_batch_that_holds_as_batch_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which tool is broken, when it is tried again, ever more seldom while nothing happens, and that it is back."""
+    clock = [0.0]
+    broken = [Broken("pay", "network", 7, 12.0)]
+    teller = Teller(Screen(), lambda: broken, clock=lambda: clock[0])
+    teller.tell(Progress("holding", "b", tool=ToolHeld(6, 1.0, 0.5, "pay", "network", 5, 30.0)))
+    said = list[float]()
+    first = capsys.readouterr().out
+    assert first.split("  ")[1:] == [
+        "b",
+        "holding: pay failed 5 times in a row (network), so rows wait for it instead of failing; "
+        "one call tries it again every 30 s\n",
+    ]
+    for _ in range(100):
+        clock[0] += 1
+        teller.beat()
+        told = capsys.readouterr().out
+        said += (
+            [clock[0]]
+            if "holding: pay failed 7 times in a row (network), tried again in 12 s" in told
+            else []
+        )
+    assert said == [2, 5, 10, 17, 28, 44, 67]
+    teller.tell(Progress("freed", "b", tool=ToolFreed(7, 31.0, 0.5, "pay")))
+    clock[0] += 100
+    teller.beat()
+    assert capsys.readouterr().out.split("  ")[1:] == ["b", "pay is back\n"]
+
+
+def test_watch_tells_programs_that_a_batch_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    """One document."""
+    teller = Teller(Screen(json=True))
+    teller.tell(Progress("holding", "b", tool=ToolHeld(6, 1.0, 0.5, "pay", "network", 5, 30.0)))
+    said = json.loads(capsys.readouterr().out)
+    del said["at"]
+    assert said == {
+        "run": "b",
+        "what": "holding",
+        "tool": "pay",
+        "kind": "network",
+        "failures": 5,
+        "seconds": 30.0,
+    }
 
 
 def test_ctrl_c_pauses_what_runs_and_leaves_it_to_the_next(shell: Shell) -> None:

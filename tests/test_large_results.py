@@ -154,7 +154,7 @@ def test_a_file_of_the_first_version_is_read_and_written(path: Path) -> None:
         assert journal.verify("old").ok
         [*_, last] = journal.events("old")
     assert (len(before), last.value) == (2, "x" * 100_000)  # type: ignore[union-attr]
-    assert held(path, "SELECT value FROM meta WHERE name = 'schema'") == [("4",)]
+    assert held(path, "SELECT value FROM meta WHERE name = 'schema'") == [("5",)]
 
 
 VALUES = st.recursive(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rooms import imports_of, modules
 from support.events import anything, opening, plain, settled
 
+from foreplan import Plan
 from foreplan.executor import events
 from foreplan.executor.events import (
     EVENTS,
@@ -19,12 +20,23 @@ from foreplan.executor.events import (
     CallStarted,
     Event,
     Outcome,
+    PlanAccepted,
+    RowOpened,
+    RowSettled,
     RunClosed,
     ValueSettled,
     decode,
     encode,
 )
-from foreplan.executor.journal.records import first_tip, from_text, next_tip, to_text
+from foreplan.executor.journal.records import (
+    first_tip,
+    from_text,
+    next_tip,
+    quickly,
+    slowly,
+    to_record,
+    to_text,
+)
 
 
 def written_and_read(event: Event) -> Event:
@@ -45,8 +57,13 @@ def test_any_event_comes_back_as_it_was(kind: str, data: st.DataObject) -> None:
 
 
 @settings(max_examples=150)
-@given(value=plain, dice=st.floats(0, 1, exclude_max=True))
-def test_there_is_one_text_for_an_event(value: Any, dice: float) -> None:
+@given(
+    value=plain,
+    dice=st.floats(0, 1, exclude_max=True),
+    line=st.none() | st.integers(1, 9),
+    reason=st.sampled_from(["", "budget"]),
+)
+def test_there_is_one_text_for_an_event(value: Any, dice: float, line: int | None, reason: Any) -> None:
     """Events of which there are many are written by a quicker writer, to the letter as `json` writes them."""
     stamp = (3, 1_700_000_000.25 + dice, dice)
     written: list[Event] = [
@@ -54,9 +71,27 @@ def test_there_is_one_text_for_an_event(value: Any, dice: float) -> None:
         CallStarted(*stamp, ("pay", 3), 1),
         CallSettled(*stamp, ("pay", 3), 1, Outcome.OK, value),
         ValueSettled(*stamp, ("sum",), Outcome.OK, value),
+        RowOpened(*stamp, "b.3", "b", 3, {"x": value}, "sha256:00", line),
+        RunClosed(*stamp, "done", output=value, message="2 steps are settled"),
+        RunClosed(*stamp, "stopped", reason, value, reason),
+        RowSettled(*stamp, 3, "b.3", "done", reason, line=line, used={"x": value}, events=9, closing="00"),
+        RowSettled(*stamp, 3, "b.3", "failed", message=reason, line=line, events=9, closing="00"),
     ]
     texts = [to_text(event)[0] for event in written]
     assert [json.dumps(encode(e), ensure_ascii=False, separators=(",", ":")) for e in written] == texts
+    assert [slowly(event, 2**20).text for event in written] == texts
+
+
+def test_what_each_row_has_is_written_quickly() -> None:
+    """Its beginning, its end and what its batch says of that; with a line where its file has lines."""
+    stamp = (3, 1_700_000_000.25, 0.5)
+    for line in (None, 7):
+        for event in (
+            RowOpened(*stamp, "b.3", "b", 3, {"n": 1}, "sha256:00", line),
+            RunClosed(*stamp, "done", output={"n": 1}, message="2 steps are settled"),
+            RowSettled(*stamp, 3, "b.3", "done", line=line, used={"tool_calls": 2}, events=9, closing="00"),
+        ):
+            assert slowly(event, 2**20).data == quickly(event, 2**20)
 
 
 def test_every_event_can_be_written() -> None:
@@ -147,3 +182,18 @@ def test_nothing_that_is_stored_can_run_code() -> None:
     banned = {"pickle", "shelve", "marshal", "dill", "jsonpickle", "cloudpickle"}
     targets = {(name, i.target) for name, path in modules().items() for i in imports_of(name, path)}
     assert [found for found in targets if found[1].split(".")[0] in banned] == []
+
+
+@pytest.mark.parametrize("goal", ["", "plain", "naïve \u2028 goal", "\ud800 half a character"])
+def test_a_plan_is_written_once_and_to_the_letter(goal: str) -> None:
+    """Its text stands in each event that accepts it; a copy that says something else has another."""
+    steps = [
+        {"id": f"s{i}", "tool": "t", "args": {"a": {"$": "inputs.x"}, "b": [1.5, None]}} for i in range(3)
+    ]
+    plan = Plan.model_validate({"goal": goal, "steps": steps, "output": {"$": "s0"}})
+    for one in (plan, plan, plan.model_copy(update={"goal": "another"})):
+        event = PlanAccepted(2, 1_700_000_000.25, 0.5, one, "sha256:00")
+        record = to_record(event, 10)
+        assert record == slowly(event, 10)
+        assert record.apart == {}
+        assert from_text(record.data) == event

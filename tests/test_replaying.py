@@ -15,6 +15,7 @@ from support.virtual import BACKENDS, now
 from test_executor_properties import driven, policies
 
 from foreplan import Budget, Engine, MemoryJournal, Plan, Policies, Retry, tool
+from foreplan.executor.events import RunResumed
 from foreplan.executor.replays.comparing import Comparison
 from foreplan.executor.replays.replaying import as_kept
 from foreplan.policies.errors import BadInput, NotApproved
@@ -200,6 +201,25 @@ def test_other_rules_say_what_they_would_have_stopped() -> None:
         ("check", "")
     ]
     assert ("approval", "") in kinds(ran().replay("r", policies=Policies()))
+
+
+def test_rules_are_held_against_those_that_held_then() -> None:
+    """Somebody accepted others on the way: what was decided by the first differs from them, what came later does not."""
+
+    @tool(name="rate", effect="reads", requires_approval="each")
+    def asked(country: str) -> int:
+        """The rate of a country."""
+        return 20
+
+    journal, patient = MemoryJournal(), FREE.model_copy(update={"retry": Retry(attempts=9)})
+    first, later = (Engine([asked, send], policies=rules, journal=journal) for rules in (FREE, patient))
+    waits = first.run_blocking(PLAN, run_id="r")
+    decisions = {waits.waiting[0].id: "approve"}
+    assert later.resume_blocking("r", decisions=decisions, accept_changes="bob").ok
+    [resumed] = [event.seq for event in journal.events("r") if isinstance(event, RunResumed)]
+    assert later.replay("r", policies=patient).changed == (f"policies of events 1 to {resumed - 1}: retry",)
+    assert later.replay("r", policies=FREE).changed == (f"policies from event {resumed} on: retry",)
+    assert (later.replay("r").changed, later.replay("r").identical) == ((), True)
 
 
 def test_a_plan_that_does_not_check_any_more_would_not_be_run() -> None:

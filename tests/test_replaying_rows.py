@@ -88,6 +88,23 @@ def test_a_row_that_was_taken_up_decides_as_it_did() -> None:
         assert engine.replay(row).identical, row
 
 
+def test_rules_are_held_against_those_that_a_row_went_by() -> None:
+    """One that ended before somebody accepted others, against the first; one that began later, against those: rules and tools."""
+    engine, journal = ran(canary=2)
+    patient = RULES.model_copy(update={"retry": Retry(attempts=5)})
+    later = payer(version="2")
+    other = Engine([look, later], policies=patient, journal=journal, clock=now, dice=lambda: 0.5)
+    run_virtual(
+        "asyncio",
+        lambda: other.resume_batch("b", decisions={"canary": "approve"}, accept_changes="bob"),
+    )
+    then, since = engine.replay("b.1", policies=RULES), other.replay("b.4", policies=patient)
+    assert (then.changed, then.identical, since.changed, since.identical) == ((), True, (), True)
+    assert engine.replay("b.1", policies=patient).changed == ("policies: retry",)
+    assert engine.replay("b.4", policies=RULES, tools=other.registry).changed == ("policies: retry",)
+    assert engine.replay("b.1").changed == other.replay("b.4").changed == ()
+
+
 def test_other_tools_and_rules_say_what_would_be_otherwise() -> None:
     """A bound that the row would not keep to, and a result that would not be one."""
     engine, _ = ran()

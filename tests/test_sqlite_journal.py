@@ -122,7 +122,7 @@ def another_database(path: Path) -> Path:
 
 def a_newer_schema(path: Path) -> Path:
     SqliteJournal(path).close()
-    change(path, "UPDATE meta SET value = '5' WHERE name = 'schema'")
+    change(path, "UPDATE meta SET value = '6' WHERE name = 'schema'")
     return path
 
 
@@ -147,7 +147,7 @@ def damaged(path: Path) -> Path:
         (an_empty_file, "is an empty file and no journal; remove it, or name another file"),
         (a_text, r"is no SQLite database; name another file \(SQLITE_NOTADB\)"),
         (another_database, "is the database of something else; name a file of its own"),
-        (a_newer_schema, "written by a newer foreplan .schema 5, this one reads 4.; upgrade foreplan"),
+        (a_newer_schema, "written by a newer foreplan .schema 6, this one reads 5.; upgrade foreplan"),
         (damaged, r"is damaged; keep a copy and restore it from a backup \(SQLITE_CORRUPT"),
     ],
 )

@@ -28,6 +28,7 @@ from ...planner.approvals import Approval, RowLimit
 from ...planner.plan import Plan
 from ...policies.batches import BatchRules
 from ...policies.errors import BadInput, NotApproved
+from ...policies.policies import Budget
 from ...policies.text import count, did_you_mean
 from .. import options as o
 from ..asking import login_name
@@ -286,10 +287,10 @@ class Onward:
     reason: o.Reason = ""
     accept_changes: o.Accept = False
 
-    def going(self, *, again: bool = False) -> Going:
+    def going(self, *, again: bool = False, budget: Budget | None = None) -> Going:
         """What they mean. Raises `BadInput`."""
         answers = read_answers(self.decide, self.by or login_name(), self.reason) if self.decide else {}
-        return Going(answers, self.by, self.accept_changes, again, self.moved)
+        return Going(answers, self.by, self.accept_changes, again, self.moved, budget)
 
 
 def retry(
@@ -297,6 +298,7 @@ def retry(
     batch_id: o.BatchId,
     *,
     tools: o.Tools,
+    budget: o.LargerBudget = o.MANY,
     onward: Onward,
     around: Around,
 ) -> Code:
@@ -305,7 +307,7 @@ def retry(
     They are the same runs: what they had done stays done, and is not done twice. Rows that never had their turn begin.
     """
     setting, kept = around.with_tools(tools), around.kept
-    going = onward.going(again=True)
+    going = onward.going(again=True, budget=read_budget(budget) if budget else None)
     with stored(kept.journal, key=kept.journal_key) as journal:
         assert journal is not None
         batch_id = run_in(journal, batch_id)
@@ -317,7 +319,7 @@ def retry(
 class Going:
     """How a run or a batch goes on: with which answers, and who gives others at a terminal, or accepts what changed.
 
-    Of a batch: `again` tries what failed, `moved` is where its rows are now.
+    Of a batch: `again` tries what failed, with a larger `budget`; `moved` is where its rows are now.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
@@ -325,6 +327,7 @@ class Going:
     accepts: bool = False
     again: bool = False
     moved: str | None = None
+    budget: Budget | None = None
 
     @property
     def accepted_by(self) -> str:
@@ -349,7 +352,9 @@ def go_on(screen: Screen, setting: Setting, journal: Journal, batch_id: str, goi
             )
         outputs = getattr(opened, "outputs", None) or {}
         again = _rows_again(screen, engine, batch_id, going.moved, outputs.get("failures"))
-        options = again._asdict() if again is not None else {}
+        options: dict[str, Any] = again._asdict() if again is not None else {}
+        if going.budget is not None:
+            options |= {"budget": going.budget, "by": going.by or login_name()}
         take_up = engine.retry_batch if going.again else engine.resume_batch
         accepts = going.accepted_by
         begin = partial(take_up, batch_id, decisions=going.answers, accept_changes=accepts, **options)
@@ -436,13 +441,14 @@ def _advice(setting: Setting, ended: Batch, failures: str | None) -> Iterator[st
         yield from _waits(setting, ended)
         return
     spent = ended.reason == "budget"
-    again = not spent and (ended.counts["failed"] or ended.counts["stopped"] or ended.counts["not_begun"])
+    again = ended.counts["failed"] or ended.counts["stopped"] or ended.counts["not_begun"]
     if spent:
-        yield "What it may use is used up, also for a retry: the rows that are left need a batch with a budget of its own."
-    if again:
+        yield "What it may use is used up; the rows that are left go on with a larger budget, what was used included:"
+        yield f"  {setting.command('retry', ended.id)} --budget NAME=MOST"
+    elif again:
         yield "Try those that are not done again, once what failed is mended:"
         yield f"  {setting.command('retry', ended.id)}"
-    if failures is not None and (ended.counts["refused"] or ended.counts["failed"]):
+    if failures is not None and (ended.counts["refused"] or again):
         or_ = "Or mend" if again else "Mend"
         yield f"{or_} the rows in {plain(failures, 200)}, and give that file to a batch of its own."
 

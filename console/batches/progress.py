@@ -15,13 +15,14 @@ from rich.text import Text
 from ...executor import events as e
 from ...executor.events import Event
 from ...executor.hands.limits import Broken
+from ...executor.mind.batch import with_budget
 from ...policies.batches import BatchRules
 from ...policies.text import count
 from ..lines import Cell, joined, line, seconds
 from ..live import View, bar
 from ..telling import failed_in_a_row
 
-__all__ = ["BatchProgress", "BatchView", "batch_picture", "batch_summary"]
+__all__ = ["BatchProgress", "BatchView", "batch_picture", "batch_summary", "holding", "still_holding"]
 
 _WINDOW = 20
 """So many seconds, about, the rate looks back."""
@@ -142,6 +143,7 @@ class BatchProgress:
     def _reopened(self, event: e.RowsReopened) -> None:
         self.finished = False
         self.failures.clear()
+        self.rules = with_budget(self.rules, event.raised)
         self._mark(event.at, anew=True)
 
     _TAKE: Mapping[type[Event], Callable[[BatchProgress, Any], None]] = {
@@ -200,8 +202,13 @@ def _troubles(progress: BatchProgress) -> list[Cell]:
 
 def _holding(progress: BatchProgress) -> Iterator[str]:
     """Of each tool that is held, what happened, and when it is tried again."""
-    due = {broken.tool: broken for broken in progress.broken()}
-    for tool, event in sorted(progress.held.items()):
+    return still_holding(progress.held, progress.broken())
+
+
+def still_holding(held: Mapping[str, e.ToolHeld], broken_tools: Sequence[Broken]) -> Iterator[str]:
+    """The same of these tools, and of what the engine knows of them."""
+    due = {broken.tool: broken for broken in broken_tools}
+    for tool, event in sorted(held.items()):
         broken = due.get(tool)
         failures = event if broken is None else event._replace(failures=broken.failures, kind=broken.kind)
         again = f"tried again in {seconds(broken.seconds)}" if broken is not None else "rows wait for it"
@@ -233,14 +240,16 @@ def batch_picture(progress: BatchProgress, elapsed: float, *, ascii_only: bool =
     return Group(drawn, batch_summary(progress, elapsed), *stops)
 
 
+def holding(event: e.ToolHeld) -> str:
+    """That a tool is broken, and what becomes of the rows."""
+    every = f"; one call tries it again every {seconds(event.seconds)}" if event.seconds else ""
+    return f"holding: {event.tool} {failed_in_a_row(event)}, so rows wait for it instead of failing{every}"
+
+
 def _held_back(rows: BatchProgress, event: e.ToolHeld) -> str:
     """Plainly, because somebody who sees nothing happen takes it for a hang."""
-    every = f"; one call tries it again every {seconds(event.seconds)}" if event.seconds else ""
     left = max(0, (rows.rows or 0) - rows.settled)
-    return (
-        f"holding: {event.tool} {failed_in_a_row(event)}, so rows wait for it instead of failing{every}; "
-        f"{rows.settled:,} of {count(rows.rows or 0, 'row')} have ended, {left:,} left; {how_it_stops(rows)}"
-    )
+    return f"{holding(event)}; {rows.settled:,} of {count(rows.rows or 0, 'row')} have ended, {left:,} left; {how_it_stops(rows)}"
 
 
 class BatchView(View):

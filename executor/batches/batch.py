@@ -10,15 +10,17 @@ from typing import Any, Literal, TypeAlias
 from ...policies.errors import BadInput, UnknownRun
 from ...policies.text import did_you_mean
 from ...registry.values import copy_plain
-from ..events import BatchOpened, DecisionAsked, RowSettled, RunClosed
+from ..events import BatchOpened, DecisionAsked, RowOpened, RowSettled, RunClosed
 from ..journal.journal import Journal
 from ..mind.batch import BatchState, replay_batch, standing, summary
 from ..mind.budget import Used
 from .rows import RowResult
 
-__all__ = ["Batch", "batch_of", "batch_of_row", "is_batch", "read_batch", "results_of"]
+__all__ = ["NOT_BEGUN", "Batch", "batch_of", "batch_of_row", "is_batch", "read_batch", "results_of"]
 
 BatchStatus: TypeAlias = Literal["running", "waiting", "done", "failed", "stopped"]
+NOT_BEGUN = "not_begun"
+"""Status and code of a row that had no turn before its batch stopped, where it is listed."""
 _ENDS = ("done", "failed", "stopped", "refused")
 
 
@@ -127,8 +129,10 @@ def read_batch(journal: Journal, batch: str, *, at: int | None = None) -> Batch:
     return batch_of(state, journal, at=at)
 
 
-def results_of(journal: Journal, batch: str, wanted: frozenset[str]) -> Iterator[RowResult]:
-    """The rows that ended, in order."""
+def results_of(
+    journal: Journal, batch: str, wanted: frozenset[str], *, unbegun: str = ""
+) -> Iterator[RowResult]:
+    """The rows that ended, in order; those that never began too, as `not_begun`, where it is said why (`unbegun`)."""
     ends = dict[int, RowSettled]()
     lines = array("q")
     for event in journal.some(batch, (RowSettled,)):
@@ -143,6 +147,8 @@ def results_of(journal: Journal, batch: str, wanted: frozenset[str]) -> Iterator
     for ordinal, line, last in journal.endings(batch):
         while aside and aside[0].ordinal < ordinal:
             yield from _aside(batch, aside.pop(0), wanted)
+        if unbegun and ordinal and isinstance(last, RowOpened):
+            yield RowResult(line.run, ordinal, last.line, NOT_BEGUN, None, "", NOT_BEGUN, unbegun)
         if not ordinal or not isinstance(last, RunClosed):
             continue
         end = ends.get(ordinal)

@@ -174,7 +174,7 @@ def _told_of(result: RowResult) -> tuple[Any, ...]:
 
 
 class FailuresFile(_OutputFile):
-    """The rows that failed or were set aside, as the source has them, behind columns that say why.
+    """The rows that failed, were set aside or never began, as the source has them, behind columns that say why.
 
     It is a source itself: those columns are passed over then. CSV keeps what cells can say; JSON Lines keeps every value of a
     source that is JSON, and is refused for others, whose cells have no types.

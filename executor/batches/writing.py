@@ -2,7 +2,7 @@
 
     begun     what stands in the way is refused before anything runs; `.part` files are there
     settled   a line of the results, in the order in which rows end
-    ended     the results in the order of the source; failures with what their rows said
+    ended     the results in the order of the source; failures, and rows that never began, with what their rows said
     left      the `.part` stays, to be watched, until the batch goes on
 
 A batch that goes on has its results written anew from the journal, so a line that a crash lost is there again.
@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 from ...planner.plan import Plan
 from ...policies.errors import BadInput
+from ..events import RunClosed
 from ..journal.journal import Journal
-from .batch import results_of
+from .batch import NOT_BEGUN, results_of
 from .examining import Examined
 from .outputs import FailuresFile, ResultsFile, write_failures
 from .rows import RowResult
@@ -28,6 +29,8 @@ from .rows import RowResult
 __all__ = ["Outputs", "Written"]
 
 _LOG = logging.getLogger("foreplan")
+_LEFT = ("failed", "stopped", NOT_BEGUN)
+"""What is in the file of failures, besides rows that were set aside."""
 _EVERY = 500
 """Rows between two moments at which whoever watches the `.part` sees the lines."""
 
@@ -119,7 +122,7 @@ class Written:
             self._troubled = True
             _LOG.warning("batch %r goes on without its file of results: %s", self._batch, error)
 
-    def ended(self, journal: Journal) -> None:
+    def ended(self, journal: Journal, closed: RunClosed) -> None:
         """The batch is closed: put the files in place. Raises `BadInput` where they cannot be written."""
         if self._troubled and self._results is not None:
             with suppress(BadInput, OSError):
@@ -130,8 +133,8 @@ class Written:
             self._results.finish()
         if self._failures is not None:
             assert self._examined is not None
-            results = results_of(journal, self._batch, frozenset())
-            write_failures(self._failures, self._examined.again(), results, statuses=("failed", "stopped"))
+            results = results_of(journal, self._batch, frozenset(), unbegun=_why_none_began(closed))
+            write_failures(self._failures, self._examined.again(), results, statuses=_LEFT)
 
     def left(self) -> None:
         """The batch goes on later. What cannot be written is written when it does."""
@@ -155,6 +158,11 @@ class Written:
             with suppress(BadInput, OSError, ValueError):
                 self.discard()
             raise
+
+
+def _why_none_began(closed: RunClosed) -> str:
+    """Of rows that had no turn: why, by the end of their batch."""
+    return f"it never began: {closed.message.partition('; ')[2] or closed.message}"
 
 
 def _any_is(one: Path, others: Iterable[str]) -> bool:

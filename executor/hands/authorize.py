@@ -24,7 +24,7 @@ from ...registry.tools import Tool
 from ...registry.values import copy_plain
 from ..events import Path, path_text
 from ..mind.state import Call
-from .hands import absorb_cancel, cancelled
+from .crew import absorb_cancel, cancelled
 from .threads import Threads
 
 __all__ = ["Attempt", "Authorize", "attempt_of", "refusal_of"]

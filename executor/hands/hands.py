@@ -10,8 +10,6 @@ rate -> concurrency -> contract and expiry re-checked -> authorise hook     `Gua
 
 from __future__ import annotations
 
-import asyncio
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -36,6 +34,7 @@ from ...registry.values import Unserialisable, size_of, to_plain
 from ..events import Outcome, Path
 from ..mind.budget import add, is_amount
 from ..mind.state import Call
+from .crew import Member, TimeLimit, absorb_cancel
 from .limits import Grant, Limiter
 from .telling import Listen, Teller
 from .threads import Job, Threads
@@ -46,8 +45,6 @@ __all__ = [
     "Hands",
     "Result",
     "ToolHands",
-    "absorb_cancel",
-    "cancelled",
     "failure_of",
     "read_result",
 ]
@@ -158,7 +155,9 @@ class Guard:
         self._hold(call.tool.name)
         failure = None
         if self._ruled or self._limiter.rests:
-            failure = await self._granted(call)
+            rules = self._rules_of(call)
+            if not ((rules.empty and not self._limiter.rests) or self._limiter.lets_pass(rules)):
+                failure = await self._granted(call, rules)
         if failure is None and expired():
             message = "the approval of this run has expired, so no new call is begun; approve the plan again"
             failure = Failure(Kind.PERMISSION, "approval_expired", message)
@@ -212,10 +211,7 @@ class Guard:
             self._rules[name] = rules_of(call.tool, call.principal, self._policies)
         return self._rules[name]
 
-    async def _granted(self, call: Call) -> Failure | None:
-        rules = self._rules_of(call)
-        if (rules.empty and not self._limiter.rests) or self._limiter.lets_pass(rules):
-            return None
+    async def _granted(self, call: Call, rules: Rules) -> Failure | None:
         try:
             said = await self._limiter.enter(rules, call.args)
         except BaseException:
@@ -303,21 +299,21 @@ class ToolHands:
         except BaseException as error:  # a validator of the tool's own types may raise anything
             return _not_converted(call, error)
 
-    async def make(self, bound: Bound) -> Result:
-        """Make the attempt, under the tool's timeout."""
+    async def make(self, bound: Bound, member: Member | None = None) -> Result:
+        """Make the attempt, under the tool's timeout. `member`: the task is there for nothing else."""
         call, used, line = bound.call, bound.used, bound.line
         if call.timeout is not None:
             line.deadline = time.time() + call.timeout
         teller = self._teller(call, line) if self._listen is not None else None
         job = None if call.tool.is_async else self._job(bound)
-        scope = anyio.move_on_after(call.timeout)
+        limit = TimeLimit(call.timeout, member)
         value, error = None, None
         try:
-            with scope:
+            with limit:
                 value = await (_invoked(bound) if job is None else self._threads.wait(job))
         except BaseException as raised:
             pressed = isinstance(raised, KeyboardInterrupt) and (job is None or raised is not job.error)
-            if pressed or cancelled():
+            if pressed or limit.cut:
                 if used.counted:
                     self.cut[call.path] = used.counted
                 raise
@@ -329,7 +325,7 @@ class ToolHands:
                 line.cut = True
                 self._guard.keep(call)  # until the thread ends; the caller gives back the call's own
         try:
-            if scope.cancel_called and (scope.cancelled_caught or error is not None):
+            if limit.passed(error):
                 ended = _ended(call, _timed_out(call, still_running=job is not None))
             else:
                 await absorb_cancel()
@@ -569,24 +565,3 @@ def _may_exceed(value: Any, most: int) -> bool:
         if (type(item) is not int or item.bit_length() >= share) and _may_exceed(item, share):
             return True
     return False
-
-
-def cancelled() -> bool:
-    """Whether this task is really being cancelled from outside, not by what a tool raised."""
-    return anyio.current_effective_deadline() == -math.inf
-
-
-async def absorb_cancel() -> None:
-    """Take back what a tool did to its own asyncio task with `cancel()`: the task is ours."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return  # trio
-    if task is None or not task.cancelling() or cancelled():
-        return
-    try:
-        await asyncio.sleep(0)
-    except asyncio.CancelledError:
-        pass
-    while task.cancelling():
-        task.uncancel()

@@ -145,7 +145,9 @@ class Limiter:
         """Whether nobody asks for rest, and no breaker of the tool has seen a failure since the last answer."""
         if self.rests:
             return False
-        circuits = list(self._circuits.items()) if self._circuits else ()
+        if not self._circuits:
+            return True
+        circuits = list(self._circuits.items())
         return not any(circuit.failures for (tool, _), circuit in circuits if tool == rules.tool)
 
     def begin(self, grant: Grant) -> None:

@@ -20,7 +20,8 @@ from ...policies.policies import Policies
 from ...policies.retry import wait_before
 from ..mind.admission import out_of_time
 from ..mind.budget import plain_usage
-from .hands import cancelled, failure_of
+from .crew import cancelled
+from .hands import failure_of
 from .turns import Clock, answering
 
 __all__ = ["answer_of_planner", "let_through"]

@@ -24,7 +24,7 @@ from ...policies.secrets import Scrubber, Secret
 from ...registry.tools import Tool
 from ...registry.vaults import Vault
 from ..events import EVENTS, Event, ModelAnswered
-from .hands import cancelled
+from .crew import cancelled
 from .threads import Job, Threads
 
 __all__ = ["Safe", "holding", "refs_of"]

@@ -4,7 +4,7 @@
     {"runs": […]}   {"events": […]}   {"blobs": […]}   {"personal": […]}   {"chain": […]}   {"spent": […]}
     {"end": 1234}
 
-Each line is a row, bytes as hex digits; the text of an event is the very text that was chained. A whole journal that comes into
+Each line is a row, bytes as hex digits; events of rows of batches stand among the others, wherever the file keeps them; the text of an event is the very text that was chained. A whole journal that comes into
 an empty file keeps its chain and its seals; in any other case the runs enter the chain of the journal that takes them in.
 """
 
@@ -20,6 +20,7 @@ from ...policies.signing import Signer, Verifier
 from .ledger import plain
 from .reader import Reader
 from .seals import Entry, enter, expect_name, key_name, keyed, read_head, seal_of_run, to_seal_run
+from .sqlite_file import EVENTS, ROW_EVENTS
 
 __all__ = ["exported", "referred", "take_in"]
 
@@ -59,15 +60,20 @@ def exported(reader: Reader, run: str | None) -> Iterator[str]:
 
 def _rows(reader: Reader, table: str, columns: Iterable[str], run: str | None) -> Iterator[Any]:
     names = ", ".join(columns)
-    if run is None:
-        yield from reader.rows(f"SELECT {names} FROM {table} ORDER BY 1, 2")
-    elif table == "blobs":
-        for key in referred(
-            text for (text,) in reader.rows(f"SELECT body FROM events WHERE {_OF}", run, run)
-        ):
+    if table == "blobs" and run is not None:
+        for key in referred(_texts(reader, run)):
             yield from reader.ask(f"SELECT {names} FROM blobs WHERE hash = ?", key)
     else:
-        yield from reader.rows(f"SELECT {names} FROM {table} WHERE {_OF} ORDER BY 1, 2", run, run)
+        where, given = ("", []) if run is None else (f"WHERE {_OF}", [run, run])
+        for place in reader.of_events if table == EVENTS else (table,):
+            yield from reader.rows(f"SELECT {names} FROM {place} {where} ORDER BY 1, 2", *given)
+
+
+def _texts(reader: Reader, run: str) -> Iterator[str]:
+    """Of the events of a run."""
+    for table in reader.of_events:
+        for (text,) in reader.rows(f"SELECT body FROM {table} WHERE {_OF}", run, run):
+            yield text
 
 
 _OF = "(run = ? OR run IN (SELECT run FROM runs WHERE batch = ?))"
@@ -163,6 +169,7 @@ def _insert(
         raise BadInput("this is no export of a journal that this version reads")
     entries: list[tuple[Any, ...]] = []
     runs: list[str] = []
+    rows: set[str] = set()
     for number, document in enumerate(documents, 2):
         try:
             [(table, values)] = document.items()
@@ -179,6 +186,10 @@ def _insert(
             continue
         if table == "runs":
             runs.append(row[0])
+            if row[-len(_NO_ROW) :] != _NO_ROW:
+                rows.add(row[0])
+        if table == EVENTS and row[0] in rows:
+            table = ROW_EVENTS
         verb = "INSERT OR IGNORE" if table == "blobs" else "INSERT"
         connection.execute(
             f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({','.join('?' * len(columns))})", row

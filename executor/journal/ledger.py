@@ -10,6 +10,7 @@ What the batch's own events say of the ends of chains is filled in here, where t
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -22,10 +23,10 @@ from ...policies.signing import Signer
 from ..events import BatchOpened, Event, RowSettled, RowsTaken, RunOpened
 from .journal import RunLine, run_line
 from .personal import Personal
-from .records import next_tip, to_record
+from .records import next_tip, quickly, slowly
 from .seals import Entry as ChainEntry
 from .seals import enter, seal_of_run
-from .sqlite_file import SqliteFile
+from .sqlite_file import EVENTS, ROW_EVENTS, SqliteFile
 
 __all__ = ["CLOSED", "INLINE_BYTES", "LINE", "Entry", "Ledger", "RowTail", "Tail", "plain"]
 
@@ -34,7 +35,7 @@ LINE = "run, state, reason, goal, opened_at, events"
 _COLUMNS = 12
 """Of a row of `runs`: those, and approval, epoch, tip, seal, batch and ordinal."""
 _WIDTH = 4
-"""Columns of `events`."""
+"""Columns of `events`, and of `row_events`."""
 _ROUND = 32
 """Statements for more rows than this are made for a multiple of it."""
 _FEW_LINES = 16
@@ -107,6 +108,8 @@ class RowTail(Tail):
 
 
 CLOSED = frozenset({"done", "failed", "stopped"})
+_OF_ROWS = frozenset({RowsTaken, RowSettled})
+"""What a batch says of its rows."""
 
 Entry: TypeAlias = tuple[Tail, Event]
 
@@ -135,18 +138,13 @@ class Apart:
 
 
 class Chunk:
-    """Rows of `events` for one statement: their values, one after the other."""
+    """Rows of a table of events for one statement: their values, one after the other."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most * _WIDTH
+    def __init__(self, table: str, most: int) -> None:
+        self.table = table
+        self.most = most * _WIDTH
         self.values: list[Any] = []
         self.size = 0
-
-    def add(self, row: tuple[str, int, str, bytes], beside: int) -> bool:
-        """Take in a row; whether there is enough, with `beside` bytes that go before it."""
-        self.values += row
-        self.size += len(row[2])
-        return len(self.values) >= self._most or self.size + beside > _CHUNK_BYTES
 
     def take(self) -> list[Any]:
         """The values so far; what comes next goes into another statement."""
@@ -157,9 +155,11 @@ class Chunk:
 class Portion:
     """What one run has in a batch: its rows, and how the run stands once they are written."""
 
-    def __init__(self, tail: Tail) -> None:
+    __slots__ = ("events", "first", "line", "openings", "over", "problem", "tail", "tip")
+
+    def __init__(self, tail: Tail, events: list[Event]) -> None:
         self.tail = tail
-        self.events: list[Event] = []
+        self.events = events
         self.line = tail.line
         self.tip = tail.tip
         self.first = b""
@@ -168,29 +168,38 @@ class Portion:
         self.over: list[str] = []
         """Rows that it says have ended."""
 
-    def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[None]:
-        """Put the rows for `events` into `chunk`, results of more than `most` bytes apart; pauses where there is enough.
+    def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[Chunk]:
+        """Put its events into `chunk`, results of more than `most` bytes apart; gives it where there is enough in it.
 
         What cannot be written ends them, and is told when the rest is durable.
         """
         tail, events = self.tail, self.events
         run, tip, count = plain(tail.run), tail.tip, 0
         for event in events:
-            if event.seq == 1:
+            seq = event.seq
+            if seq == 1:
                 self.begin(event)
             try:
-                text, data, texts = to_record(self._sealing(event), most, tail.personal)
+                if type(event) in _OF_ROWS:
+                    event = self._sealing(event)
+                data = quickly(event, most) if tail.personal is None else None
+                if data is not None:
+                    text = data.decode()
+                else:
+                    text, data, texts = slowly(event, most, tail.personal)
+                    if texts:
+                        apart.add(texts)
             except Exception as error:
                 self.problem = _no_json(run, event, error)
                 break
-            if texts:
-                apart.add(texts)
             tip = next_tip(tip, data)
-            if event.seq == 1:
+            if seq == 1:
                 self.first = tip
             count += 1
-            if chunk.add((run, event.seq, text, tip), apart.size):
-                yield
+            chunk.values += (run, seq, text, tip)
+            chunk.size += len(text)
+            if chunk.size + apart.size > _CHUNK_BYTES or len(chunk.values) >= chunk.most:
+                yield chunk
         self.tip = tip
         self.line = run_line(tail.run, events if count == len(events) else events[:count], tail.line)
 
@@ -210,14 +219,15 @@ class Portion:
             return event
         self.over.append(event.run)
         events, tip = self.tail.rows[event.run].end
-        return event._replace(events=events, closing=tip.hex())
+        return RowSettled(*event[:-2], events, tip.hex())
 
     def row(self, key: Signer | None) -> tuple[Any, ...]:
         """The row in the list of runs, once `fill` is through."""
-        line = [plain(v) for v in self.line]
-        seal = seal_of_run(key, line[0], self.line.events, self.tip)
-        batch, ordinal = self.tail.place
-        return (*line, plain(self.tail.approval), self.tail.epoch, self.tip, seal, plain(batch), ordinal)
+        tail, (run, state, reason, goal, opened_at, events) = self.tail, self.line
+        run, (batch, ordinal) = plain(run), tail.place
+        seal = seal_of_run(key, run, events, self.tip)
+        line = (run, state, plain(reason), plain(goal), opened_at, events)
+        return (*line, plain(tail.approval), tail.epoch, self.tip, seal, plain(batch), ordinal)
 
     def entries(self) -> Iterator[ChainEntry]:
         """What the chain over runs is told: that the run began, that it ended, that it goes on after all.
@@ -225,8 +235,6 @@ class Portion:
         Rows are no concern of it: their batch says how they ended, in its own chain.
         """
         run = plain(self.tail.run)
-        if self.tail.unit is not self.tail:
-            return
         if self.first:
             yield ChainEntry("opened", run, 1, self.first)
         if self.line.state in CLOSED and self.tail.line.state not in CLOSED:
@@ -249,42 +257,36 @@ class Portion:
 class Unit:
     """What is written together or not at all: a run, or a batch with what its rows have in this commit."""
 
-    def __init__(self, tail: Tail) -> None:
+    def __init__(self, tail: Tail, events: list[Event]) -> None:
         self.tail = tail
-        self._own = Portion(tail)
-        self._rows: dict[Tail, Portion] = {}
+        self.own = Portion(tail, events)
+        self._rows: list[Portion] = []
+        if events and events[0].seq == 1:  # before anything of its rows is written
+            self.own.begin(events[0])
 
-    def add(self, tail: Tail, event: Event) -> None:
-        """One more event, of it or of one of its rows."""
-        if tail is self.tail:
-            self._own.events.append(event)
-            if type(event) is BatchOpened:  # before anything of its rows is written
-                self._own.begin(event)
-            return
-        portion = self._rows.get(tail)
-        if portion is None:
-            portion = self._rows[tail] = Portion(tail)
-        portion.events.append(event)
+    def add(self, row: Tail, events: list[Event]) -> None:
+        """What one of its rows has."""
+        self._rows.append(Portion(row, events))
 
     @property
     def portions(self) -> list[Portion]:
         """Those of the rows, then its own, which may speak of the ends of them."""
-        return [*self._rows.values(), self._own]
+        return [*self._rows, self.own]
 
-    def fill(self, chunk: Chunk, most: int, apart: Apart) -> Iterator[None]:
-        """Put the rows of the file for all of its events into `chunk`, as `Portion.fill` does for one run."""
+    def fill(self, own: Chunk, rows: Chunk, most: int, apart: Apart) -> Iterator[Chunk]:
+        """Put all events into these, its own and those of its rows, as `Portion.fill` does for one run."""
         openings = self.tail.openings.copy() if self._rows else self.tail.openings
-        for portion in self._rows.values():
-            yield from portion.fill(chunk, most, apart)
+        for portion in self._rows:
+            yield from portion.fill(rows, most, apart)
             tail = portion.tail
             assert type(tail) is RowTail
             tail.end = (portion.line.events, portion.tip)
             if portion.first and tail.ordinal:
                 openings.update(portion.first)
-            self._own.problem = self._own.problem or portion.problem
-        self._own.openings = openings
-        if not self._own.problem:
-            yield from self._own.fill(chunk, most, apart)
+            self.own.problem = self.own.problem or portion.problem
+        self.own.openings = openings
+        if not self.own.problem:
+            yield from self.own.fill(own, most, apart)
 
 
 class Ledger:
@@ -299,14 +301,18 @@ class Ledger:
 
     def write(self, entries: Sequence[Entry], handed_over: Callable[[], None]) -> None:
         """Commit the entries; whatever goes wrong is told to the logs that it concerns."""
-        units: dict[Tail, Unit] = {}
+        events_of: defaultdict[Tail, list[Event]] = defaultdict(list)
         for tail, event in entries:
+            events_of[tail].append(event)
+        units: dict[Tail, Unit] = {}
+        for tail, events in events_of.items():
             whole = tail.unit
-            if not whole.failure:
-                unit = units.get(whole)
-                if unit is None:
-                    unit = units[whole] = Unit(whole)
-                unit.add(tail, event)
+            if whole.failure:
+                continue
+            if whole not in units:
+                units[whole] = Unit(whole, events_of.get(whole, []))
+            if tail is not whole:
+                units[whole].add(tail, events)
         if units:
             self._write(list(units.values()), handed_over)
 
@@ -343,18 +349,18 @@ class Ledger:
         apart = Apart()
         portions = [portion for unit in units for portion in unit.portions]
         chunks = _chunks(units, most // _WIDTH - _ROUND, self._inline_bytes, apart)
-        first = next(chunks, [])  # encoded before the file is locked
+        first = next(chunks, None)  # encoded before the file is locked
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for values in chain([first] if first else [], chunks):
+            for table, values in chain([first] if first else [], chunks):
                 apart.put(connection)
-                _put_events(connection, values)
+                _put_events(connection, table, values)
             lines = [p.row(self._key) for p in portions if p.line.events]
             at_once = most // _COLUMNS - _FEW_LINES
             for start in range(0, len(lines), at_once):
                 _put_lines(connection, lines[start : start + at_once])
             _put_personal(connection, portions)
-            entries = [entry for p in portions for entry in p.entries()]
+            entries = [entry for unit in units for entry in unit.own.entries()]
             if entries:
                 enter(connection, entries, self._key)
             self._file.still_there()
@@ -379,23 +385,23 @@ class Ledger:
         return f"the events of run {run!r} do not follow what the journal holds ({error}); none of them was written"
 
 
-def _put_events(connection: sqlite3.Connection, values: list[Any]) -> None:
+def _put_events(connection: sqlite3.Connection, table: str, values: list[Any]) -> None:
     rows = len(values) // _WIDTH
     if rows > _ROUND:
         left = -rows % _ROUND
         values = values + [None] * (left * _WIDTH)
         rows += left
-    connection.execute(_insert(rows), values)
+    connection.execute(_insert(table, rows), values)
 
 
 @cache
-def _insert(rows: int) -> str:
+def _insert(table: str, rows: int) -> str:
     """The statement that adds so many rows. Of larger numbers there are few, and rows without a run are passed over:
     to read a statement anew takes SQLite as long as to carry it out."""
     sql = f"VALUES {','.join(['(?,?,?,?)'] * rows)}"
     if rows > _ROUND:
         sql = f"SELECT * FROM ({sql}) WHERE column1 IS NOT NULL"
-    return f"INSERT INTO events (run, seq, body, hash) {sql}"
+    return f"INSERT INTO {table} (run, seq, body, hash) {sql}"
 
 
 def _put_personal(connection: sqlite3.Connection, portions: Iterable[Portion]) -> None:
@@ -434,14 +440,17 @@ def _upsert(rows: int) -> str:
     )
 
 
-def _chunks(units: Iterable[Unit], most: int, inline_bytes: int, apart: Apart) -> Iterator[list[Any]]:
-    """The values of all rows, of at most `most` rows at a time, or about a megabyte with what stands apart."""
-    chunk = Chunk(most)
+def _chunks(
+    units: Iterable[Unit], most: int, inline_bytes: int, apart: Apart
+) -> Iterator[tuple[str, list[Any]]]:
+    """Table and values of all events, of at most `most` at a time, or about a megabyte with what stands apart."""
+    own, rows = Chunk(EVENTS, most), Chunk(ROW_EVENTS, most)
     for unit in units:
-        for _ in unit.fill(chunk, inline_bytes, apart):
-            yield chunk.take()
-    if chunk.values:
-        yield chunk.take()
+        for full in unit.fill(own, rows, inline_bytes, apart):
+            yield full.table, full.take()
+    for left in (rows, own):
+        if left.values:
+            yield left.table, left.take()
 
 
 def _no_json(run: str, event: Event, error: Exception) -> str:

@@ -15,6 +15,7 @@ from ...policies.signing import Signer
 from .archive import referred
 from .ledger import CLOSED, plain
 from .seals import Entry, enter
+from .sqlite_file import EVENTS, ROW_EVENTS
 
 __all__ = ["forget", "prune"]
 
@@ -54,7 +55,7 @@ def prune(connection: sqlite3.Connection, before: float, keep_failed: bool, key:
             and not any(run.startswith(f"{caller}.") for (caller,) in open_)
         ]
         for entry, approval in entries:
-            for table in ("events", "personal", "runs"):
+            for table in (EVENTS, ROW_EVENTS, "personal", "runs"):
                 connection.execute(f"DELETE FROM {table} WHERE {_OF}", (entry.run, entry.run))
             if approval:
                 connection.execute("INSERT INTO spent VALUES (?, ?)", (approval, entry.run))
@@ -69,8 +70,10 @@ _OF = "(run = ? OR run IN (SELECT run FROM runs WHERE batch = ?))"
 
 def _drop_results(connection: sqlite3.Connection) -> None:
     """Delete the large results that no event refers to any more."""
-    texts = connection.execute("SELECT body FROM events WHERE instr(body, '\"apart\":')")
-    kept = set(referred(text for (text,) in texts))
+    kept: set[bytes] = set()
+    for table in (EVENTS, ROW_EVENTS):
+        texts = connection.execute(f"SELECT body FROM {table} WHERE instr(body, '\"apart\":')")
+        kept.update(referred(text for (text,) in texts))
     gone = [
         (key,) for (key,) in connection.execute("SELECT hash FROM blobs").fetchall() if bytes(key) not in kept
     ]

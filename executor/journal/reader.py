@@ -21,7 +21,7 @@ from .journal import RunLine
 from .ledger import LINE, plain
 from .personal import FORGOTTEN, commitment_of
 from .records import first_tip, from_text, hash_of, next_tip
-from .sqlite_file import SqliteFile
+from .sqlite_file import EVENTS, ROW_EVENTS, SqliteFile
 
 __all__ = ["Broken", "Reader"]
 
@@ -76,6 +76,17 @@ class Reader:
         """Whether the list of runs says which of them are rows of a batch."""
         return self._file.version > 3
 
+    @property
+    def of_events(self) -> tuple[str, ...]:
+        """The tables of events."""
+        return self._file.of_events
+
+    def table(self, run: str) -> str:
+        """The table of the events of this run."""
+        if self._file.version < 5:
+            return EVENTS
+        return ROW_EVENTS if self.ask("SELECT 1 FROM runs WHERE run = ? AND batch <> ''", run) else EVENTS
+
     def line(self, run: str) -> RunLine | None:
         """What the list of runs says of this one."""
         rows = self.ask(f"SELECT {LINE} FROM runs WHERE run = ?", run)
@@ -91,9 +102,10 @@ class Reader:
 
     def _pieces(self, run: str, last: int, seq: int) -> Iterator[list[tuple[int, bytes, bytes]]]:
         """The same some at a time; of a piece in which the chain breaks, what comes before, and then `Broken`."""
-        tip = self._tip(run, seq) if 0 < seq < last else first_tip(run)
+        table = self.table(run)
+        tip = self._tip(table, run, seq) if 0 < seq < last else first_tip(run)
         while seq < last:
-            rows = self._chunk(run, seq, last)
+            rows = self._chunk(table, run, seq, last)
             if not rows:
                 raise Broken(f"event {seq + 1} of run {run!r} is missing: {last} were written")
             first = seq + 1
@@ -105,9 +117,9 @@ class Reader:
                     raise _broken(run, seq, found)
             yield rows
 
-    def _tip(self, run: str, seq: int) -> bytes:
+    def _tip(self, table: str, run: str, seq: int) -> bytes:
         """Where the chain stands after this event."""
-        rows = self.ask("SELECT hash FROM events WHERE run = ? AND seq = ?", run, seq)
+        rows = self.ask(f"SELECT hash FROM {table} WHERE run = ? AND seq = ?", run, seq)
         if not rows:
             raise Broken(f"event {seq} of run {run!r} is missing")
         return bytes(rows[0][0])
@@ -129,8 +141,9 @@ class Reader:
                 raise Broken(f"event {seq} of run {run!r} calls itself event {event.seq}")
             yield event
 
-    def _chunk(self, run: str, seq: int, last: int) -> list[tuple[int, bytes, bytes]]:
-        sql = "SELECT seq, CAST(body AS BLOB), hash FROM events WHERE run = ? AND seq > ? AND seq <= ? ORDER BY seq"
+    def _chunk(self, table: str, run: str, seq: int, last: int) -> list[tuple[int, bytes, bytes]]:
+        where = "run = ? AND seq > ? AND seq <= ? ORDER BY seq"
+        sql = f"SELECT seq, CAST(body AS BLOB), hash FROM {table} WHERE {where}"
         rows: list[tuple[int, bytes, bytes]] = []
         size = 0
         self._open_still()

@@ -12,6 +12,7 @@ under `apart`, so the chain covers it, and what is read by a hash is held agains
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from hashlib import sha256
 from operator import itemgetter
@@ -19,10 +20,34 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from ..events import CallAdmitted, CallSettled, CallStarted, Event, Outcome, ValueSettled, decode, encode
+from ..events import (
+    CallAdmitted,
+    CallSettled,
+    CallStarted,
+    Event,
+    Outcome,
+    PlanAccepted,
+    RowOpened,
+    RowSettled,
+    RunClosed,
+    ValueSettled,
+    decode,
+    encode,
+)
 from .personal import Personal, put_back
 
-__all__ = ["Record", "as_written", "first_tip", "from_text", "hash_of", "next_tip", "to_record", "to_text"]
+__all__ = [
+    "Record",
+    "as_written",
+    "first_tip",
+    "from_text",
+    "hash_of",
+    "next_tip",
+    "quickly",
+    "slowly",
+    "to_record",
+    "to_text",
+]
 
 _MAY_BE_LARGE = ("value", "output", "args", "forked")
 """Fields that hold what tools gave."""
@@ -45,15 +70,18 @@ def to_text(event: Event) -> tuple[str, bytes]:
 
     A lone surrogate (half a character, as in file names that are no text) has no UTF-8: such a text is written in ASCII.
     """
-    data = _quickly(event)
+    data = quickly(event, sys.maxsize)
     return _written(encode(event)) if data is None else (data.decode(), data)
 
 
 def to_record(event: Event, most: int, personal: Personal | None = None) -> Record:
     """The event with results of more than `most` bytes apart, and without personal values. Raises what `to_text` does."""
-    quick = _quickly(event) if personal is None else None
-    if quick is not None and len(quick) <= most:
-        return Record(quick.decode(), quick, {})
+    quick = quickly(event, most) if personal is None else None
+    return slowly(event, most, personal) if quick is None else Record(quick.decode(), quick, {})
+
+
+def slowly(event: Event, most: int, personal: Personal | None = None) -> Record:
+    """The same where `quickly` gives nothing, or too much to stand in the text."""
     document = encode(event) if personal is None else personal.hide(encode(event))
     text, data = _written(document)
     if len(data) <= most:
@@ -69,19 +97,32 @@ def to_record(event: Event, most: int, personal: Personal | None = None) -> Reco
     return Record(*_written(document), apart) if apart else Record(text, data, apart)
 
 
-def _quickly(event: Event) -> bytes | None:
+def quickly(event: Event, most: int) -> bytes | None:
     """The text of an event as pydantic's writer gives it, where that is the very text of `json`; it takes a third of the time.
 
-    It would write a set, a date or a number in its own way too, so what the host or a tool gave is looked at first.
+    It would write a set, a date or a number in its own way too, so what the host or a tool gave is looked at first. None for
+    other kinds, and where more than `most` bytes may have to stand apart.
     """
     document_of = _MANY.get(type(event))
-    if document_of is None or not (type(event.at) is type(event.dice) is float):
-        return None
-    if not (1.0 < event.at < 1e15 and 1e-4 < event.dice < 1.0):
+    if document_of is None:
+        return _with_plan(event) if type(event) is PlanAccepted else None
+    at, dice = event.at, event.dice
+    if not (type(at) is type(dice) is float and 1.0 < at < 1e15 and 1e-4 < dice < 1.0):
         return None
     document = document_of(event)
     try:
-        return to_json(document) if document is not None else None
+        data = to_json(document) if document is not None else None
+    except ValueError:
+        return None
+    return data if data is None or len(data) <= most else None
+
+
+def _with_plan(event: PlanAccepted) -> bytes | None:
+    """The text of a plan is made once, however many runs accept it."""
+    seq, at, dice, plan, digest = event
+    stamp = _plain({"type": "PlanAccepted", "seq": seq, "at": at, "dice": dice})
+    try:
+        return f'{stamp[:-1]},"plan":{plan.text},"digest":{_plain(digest)}}}'.encode()
     except ValueError:
         return None
 
@@ -139,11 +180,70 @@ def _value_settled(event: ValueSettled) -> dict[str, Any] | None:
     }
 
 
+def _row_opened(event: RowOpened) -> dict[str, Any] | None:
+    seq, at, dice, run, batch, ordinal, inputs, digest, line = event
+    if not digest or not _ordinary(inputs):
+        return None
+    document = {
+        "type": "RowOpened",
+        "seq": seq,
+        "at": at,
+        "dice": dice,
+        "run": run,
+        "batch": batch,
+        "ordinal": ordinal,
+        "inputs": inputs,
+        "digest": digest,
+    }
+    if line is not None:
+        document["line"] = line
+    return document
+
+
+def _run_closed(event: RunClosed) -> dict[str, Any] | None:
+    seq, at, dice, state, reason, output, message = event
+    if reason or output is None or not message or not _ordinary(output):
+        return None
+    return {
+        "type": "RunClosed",
+        "seq": seq,
+        "at": at,
+        "dice": dice,
+        "state": state,
+        "output": output,
+        "message": message,
+    }
+
+
+def _row_settled(event: RowSettled) -> dict[str, Any] | None:
+    seq, at, dice, ordinal, run, status, reason, kind, code, message, line, used, events, closing = event
+    if reason or kind or code or message or used is None or not (closing and events and _ordinary(used)):
+        return None
+    document = {
+        "type": "RowSettled",
+        "seq": seq,
+        "at": at,
+        "dice": dice,
+        "ordinal": ordinal,
+        "run": run,
+        "status": status,
+    }
+    if line is not None:
+        document["line"] = line
+    document["used"] = used
+    document["events"] = events
+    document["closing"] = closing
+    return document
+
+
 _MANY: dict[type[Event], Callable[[Any], dict[str, Any] | None]] = {
     CallAdmitted: _admitted,
     CallStarted: _started,
     CallSettled: _settled,
     ValueSettled: _value_settled,
+    RowOpened: _row_opened,
+    RunClosed: _run_closed,
+    RowSettled: _row_settled,
 }
 """The kinds of which there are many, as documents; None where something stands in them that is seldom there."""
 _NOTHING_ELSE = [None, None, None, ()]
@@ -163,7 +263,7 @@ def _ordinary(value: Any) -> bool:
     if kind is list:
         return all(map(_ordinary, value))
     for key, item in value.items():  # noqa: SIM110 - a generator would double the time
-        if not (type(key) is str and _ordinary(item)):
+        if not (type(key) is str and (type(item) is str or _ordinary(item))):
             return False
     return True
 

@@ -5,6 +5,7 @@
               state, reason, goal, events, tip,
               seal, batch, ordinal             of a row of a batch, which is a run too: of which, and which row
     events    run, seq, body, hash                 one chain per run (see `records.py`)
+    row_events                                     the same of rows of batches, in the order in which they were written
     blobs     hash, body                           large results, once for all events and runs that refer to them
     chain     n, kind, run, seq, tip, detail,      one chain over all runs (see `seals.py`)
               link
@@ -30,10 +31,15 @@ from pathlib import Path
 from ...policies.errors import JournalError
 from .seals import Entry, begin, enter
 
-__all__ = ["SqliteFile", "network_mount"]
+__all__ = ["EVENTS", "ROW_EVENTS", "SqliteFile", "network_mount"]
 
-VERSION = 4
-_EARLIER = ("1", "2", "3")
+VERSION = 5
+_EARLIER = ("1", "2", "3", "4")
+
+EVENTS = "events"
+"""The table of the events of runs, and of what a batch says itself."""
+ROW_EVENTS = "row_events"
+"""That of the events of rows."""
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -67,6 +73,30 @@ ALTER TABLE runs ADD COLUMN ordinal INTEGER NOT NULL DEFAULT 0;
 CREATE UNIQUE INDEX rows_of_batch ON runs (batch, ordinal) WHERE batch <> ''
 """
 """New with version 4."""
+
+_ROW_EVENTS = """
+CREATE TABLE row_events (run TEXT NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL);
+CREATE UNIQUE INDEX row_events_in_order ON row_events (run, seq)
+"""
+"""New with version 5. Hundreds of rows grow at once: where they lie in order of appending, the events of a commit fill few pages, and
+clustered by row each row would begin one of its own."""
+
+_GUARD = """
+CREATE TRIGGER rows_of_earlier AFTER INSERT ON runs
+    WHEN NEW.batch <> '' AND EXISTS (SELECT 1 FROM events WHERE run = NEW.run)
+BEGIN
+    SELECT RAISE(ABORT, 'an earlier foreplan writes to this journal; end its process');
+END
+"""
+"""Against a process that has had the file open since before it was upgraded, and begins a batch: it would write to `events`."""
+
+_MOVE_ROWS = """
+INSERT INTO row_events SELECT e.run, e.seq, e.body, e.hash FROM runs r JOIN events e ON e.run = r.run
+    WHERE r.batch <> '' ORDER BY r.batch, r.ordinal, e.seq;
+DELETE FROM events WHERE run IN (SELECT run FROM runs WHERE batch <> '');
+UPDATE runs SET epoch = epoch + 1 WHERE run IN (SELECT batch FROM runs WHERE batch <> '')
+"""
+"""What version 4 has of rows. Whoever drives such a batch still has lost it: an earlier foreplan would write to `events`."""
 
 _SETTINGS = (
     "PRAGMA synchronous = FULL",
@@ -157,6 +187,16 @@ class SqliteFile:
     def no_row(self) -> str:
         """The condition in SQL that a line of the list of runs is no row of a batch."""
         return "batch = ''" if self.version > 3 else "TRUE"
+
+    @property
+    def of_rows(self) -> str:
+        """The table of the events of rows."""
+        return ROW_EVENTS if self.version > 4 else EVENTS
+
+    @property
+    def of_events(self) -> tuple[str, ...]:
+        """The tables of events."""
+        return (EVENTS, ROW_EVENTS) if self.version > 4 else (EVENTS,)
 
     def _open(self) -> None:
         connection = self.connect()
@@ -342,6 +382,7 @@ class SqliteFile:
 
     def _upgrade(self, connection: sqlite3.Connection) -> None:
         """From an earlier version to this one; an older foreplan does not open the file any more."""
+        connection.execute("PRAGMA secure_delete = ON").close()  # what is moved must not stay in free pages
         connection.execute("BEGIN IMMEDIATE")
         try:
             version = self._version(connection)
@@ -349,8 +390,11 @@ class SqliteFile:
                 connection.execute(_BLOBS)
             if version in ("1", "2"):
                 _add_audit(connection)
-            if version in _EARLIER:
+            if version in ("1", "2", "3"):
                 _add(connection, _ROWS)
+            if version in _EARLIER:
+                _add_row_events(connection)
+                _add(connection, _MOVE_ROWS)
                 connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(VERSION),))
             connection.execute("COMMIT")
         except BaseException:
@@ -370,6 +414,7 @@ class SqliteFile:
                     connection.execute(statement)
                 _add_audit(connection)
                 _add(connection, _ROWS)
+                _add_row_events(connection)
                 connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(VERSION),))
             connection.execute("COMMIT")
         except BaseException:
@@ -399,6 +444,12 @@ def _add_audit(connection: sqlite3.Connection) -> None:
             entries.append(Entry("closed", run, events, tip))
     if entries:
         enter(connection, entries, None)
+
+
+def _add_row_events(connection: sqlite3.Connection) -> None:
+    """What is new with version 5."""
+    _add(connection, _ROW_EVENTS)
+    connection.execute(_GUARD)
 
 
 def _add(connection: sqlite3.Connection, statements: str) -> None:

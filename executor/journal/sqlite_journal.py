@@ -35,7 +35,7 @@ from .personal import Disclosure, Personal
 from .reader import Reader
 from .records import first_tip, next_tip
 from .seals import expect_name, keyed, position, seal
-from .sqlite_file import SqliteFile
+from .sqlite_file import ROW_EVENTS, SqliteFile
 from .verifying import Verified, in_chain, verified
 from .writer import Batch, Writer
 
@@ -139,7 +139,9 @@ class SqliteJournal:
         """The rows of a batch in order, each with its last event, as they stood when they were asked for: 256 at a time."""
         self._settle()
         columns = f"r.ordinal, CAST(e.body AS BLOB), {', '.join(f'r.{name}' for name in LINE.split(', '))}"
-        sql = f"SELECT {columns} FROM runs r JOIN events e ON e.run = r.run AND e.seq = r.events"
+        sql = (
+            f"SELECT {columns} FROM runs r JOIN {self._file.of_rows} e ON e.run = r.run AND e.seq = r.events"
+        )
         after = -1
         while found := self._ask(
             f"{sql} WHERE r.batch = ? AND r.ordinal > ? ORDER BY r.ordinal LIMIT ?", batch, after, _OPENINGS
@@ -158,7 +160,8 @@ class SqliteJournal:
         columns = (
             f"CAST(e.body AS BLOB), e.hash, r.tip, {', '.join(f'r.{name}' for name in LINE.split(', '))}"
         )
-        sql = f"SELECT {columns} FROM runs r JOIN events e ON e.run = r.run AND e.seq = 1 WHERE {where}"
+        joined = f"runs r JOIN {self._file.of_rows} e ON e.run = r.run AND e.seq = 1"
+        sql = f"SELECT {columns} FROM {joined} WHERE {where}"
         return [self._opening(*row) for row in self._ask(sql, *values)]
 
     def _opening(self, data: bytes, hash_: bytes, tip: bytes, *line: Any) -> Opening:
@@ -231,9 +234,9 @@ class SqliteJournal:
     def disclose(self, run: str, seq: int) -> list[Disclosure]:
         """The personal values of one event, each with what shows that it is what was written. [] once they are deleted."""
         self._settle()
-        rows = self._ask("SELECT body FROM events WHERE run = ? AND seq = ?", run, seq)
+        text = self._text(run, seq)
         found = []
-        for path, commitment in json.loads(rows[0][0]).get("personal", ()) if rows else ():
+        for path, commitment in json.loads(text).get("personal", ()) if text is not None else ():
             sql = "SELECT salt, value FROM personal WHERE run = ? AND commitment = ?"
             for salt, text in self._ask(sql, run, bytes.fromhex(commitment)):
                 found.append(Disclosure(run, seq, tuple(path), bytes(salt).hex(), json.loads(text)))
@@ -242,10 +245,14 @@ class SqliteJournal:
     def text(self, run: str, seq: int) -> str:
         """The text of one event as the chain has it, without personal values. Raises `UnknownRun`."""
         self._settle()
-        rows = self._ask("SELECT body FROM events WHERE run = ? AND seq = ?", run, seq)
-        if not rows:
+        text = self._text(run, seq)
+        if text is None:
             raise self._unknown(run)
-        return str(rows[0][0])
+        return text
+
+    def _text(self, run: str, seq: int) -> str | None:
+        rows = self._ask(f"SELECT body FROM {self._reader.table(run)} WHERE run = ? AND seq = ?", run, seq)
+        return str(rows[0][0]) if rows else None
 
     def _personal(self, run: str, last: int) -> Personal | None:
         """What is known of the personal values of a run that goes on."""
@@ -283,16 +290,17 @@ class SqliteJournal:
             raise self._unknown(run)
         begins = [f'{{"type":"{kind.__name__}"*' for kind in kinds]
         alike = " OR ".join(["body GLOB ?"] * len(begins))
+        table = self._reader.table(run)
         found = self._ask(
-            f"SELECT seq FROM events WHERE run = ? AND seq <= ? AND ({alike}) ORDER BY seq",
+            f"SELECT seq FROM {table} WHERE run = ? AND seq <= ? AND ({alike}) ORDER BY seq",
             run,
             line.events,
             *begins,
         )
-        return (self._one(run, seq) for (seq,) in found)
+        return (self._one(table, run, seq) for (seq,) in found)
 
-    def _one(self, run: str, seq: int) -> Event:
-        rows = self._ask("SELECT CAST(body AS BLOB) FROM events WHERE run = ? AND seq = ?", run, seq)
+    def _one(self, table: str, run: str, seq: int) -> Event:
+        rows = self._ask(f"SELECT CAST(body AS BLOB) FROM {table} WHERE run = ? AND seq = ?", run, seq)
         if not rows:
             raise JournalError(f"event {seq} of run {run!r} is missing")
         return self._reader.event(run, seq, rows[0][0])
@@ -532,7 +540,8 @@ class SqliteLog:
 
     def recount(self) -> None:
         """Rows are going to be added to those that were there when the batch was reopened."""
-        sql = "SELECT e.hash FROM runs r JOIN events e ON e.run = r.run AND e.seq = 1 WHERE r.batch = ? AND r.ordinal > 0"
+        joined = f"runs r JOIN {ROW_EVENTS} e ON e.run = r.run AND e.seq = 1"
+        sql = f"SELECT e.hash FROM {joined} WHERE r.batch = ? AND r.ordinal > 0"
         for (hash_,) in self._journal._ask(f"{sql} ORDER BY r.ordinal", self.run):
             self._tail.openings.update(hash_)
 

@@ -204,7 +204,10 @@ class Audit:
     def run(self, line: RunLine, stories: Mapping[str, Story]) -> int:
         """Hold one run against its chain, its line, its seal and what the journal's chain says; how many events it has."""
         run = line.run
-        columns = "events, tip, seal, approval, (SELECT count(*) FROM events WHERE run = r.run)"
+        there_are = "+".join(
+            f"(SELECT count(*) FROM {table} WHERE run = r.run)" for table in self.reader.of_events
+        )
+        columns = f"events, tip, seal, approval, {there_are}"
         columns += ", batch, ordinal" if self.reader.knows_rows else ", '', 0"
         [(said, tip, seal, approval, there, batch, ordinal)] = self.reader.ask(
             f"SELECT {columns} FROM runs r WHERE run = ?", run
@@ -255,8 +258,16 @@ class Audit:
             if line is None:
                 self.say(f"batch {batch!r} was deleted, and rows of it are there")
             else:
-                known.tell(self.reader.events(batch, line.events))
+                self._tell(known, line)
         return known
+
+    def _tell(self, rows: RowEnds, line: RunLine) -> None:
+        """What a batch says of its rows, as far as its chain holds."""
+        try:
+            rows.tell(self.reader.events(line.run, line.events))
+        except Broken as broken:
+            if str(broken) not in self.problems:
+                self.say(str(broken))
 
     def _line(self, line: RunLine, found: RunLine, opened: Event | None, approval: str | None) -> None:
         for name, old, new in zip(RunLine._fields, line, found, strict=True):
@@ -313,7 +324,9 @@ class Audit:
             if (place.number, True) != (story.pruned.seq, story.pruned.tip.hex().startswith(place.hash)):
                 self.say(f"the record of run {run!r} was pruned, and position {place.number} is not its last")
             return
-        rows = self.reader.ask("SELECT hash FROM events WHERE run = ? AND seq = ?", run, place.number)
+        rows = self.reader.ask(
+            f"SELECT hash FROM {self.reader.table(run)} WHERE run = ? AND seq = ?", run, place.number
+        )
         if not rows:
             self.say(
                 f"event {place.number} of run {run!r} is missing: it was there when the position was kept"

@@ -27,7 +27,7 @@ from typing import Generic, Protocol, TypeVar
 import anyio
 
 from ...policies.errors import JournalError
-from ..wake import Portal
+from ..wake import Bell, bell_here, loop_here
 
 __all__ = ["Batch", "Store", "Writer"]
 
@@ -72,7 +72,7 @@ class Batch(Generic[T]):
 
     def __init__(self) -> None:
         self.entries: list[T] = []
-        self.waiting: dict[Portal, anyio.Event] = {}
+        self.waiting: dict[object, Bell] = {}  # by event loop
         self.company = 0  # how many tasks wait
         self.since = 0.0  # when the first of them began to
         self.ripe = False
@@ -145,13 +145,13 @@ class Writer(Generic[T]):
         if batch.done:
             return
         batch.company += 1
-        portal = Portal.current()
-        ready = batch.waiting.get(portal)
+        loop = loop_here()
+        ready = batch.waiting.get(loop)
         if ready is None:
             with self._lock:
                 if batch.done:
                     return
-                ready = batch.waiting[portal] = anyio.Event()
+                ready = batch.waiting[loop] = bell_here()
                 batch.since = batch.since or self._clock()
             try:
                 if not self._alone:
@@ -226,8 +226,8 @@ class Writer(Generic[T]):
                 self._alone = batch.company == 1
             self._since = self._clock() if self._filling.waiting else 0.0
             self._done.notify_all()
-        for portal, ready in batch.waiting.items():
-            portal.call_soon(ready.set)
+        for ready in batch.waiting.values():
+            ready.ring()
         return True
 
     def _hand_over(self) -> None:

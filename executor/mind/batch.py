@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ...policies.batches import BatchRules, too_many_failed
 from ...policies.canonical import digest
+from ...policies.policies import Budget
 from ...policies.text import count
 from .. import events as e
 from ..events import PEOPLE, Event
@@ -31,6 +32,7 @@ __all__ = [
     "BatchState",
     "Ended",
     "advance_batch",
+    "affordable",
     "conclusion",
     "group_of",
     "may_go_on",
@@ -41,6 +43,7 @@ __all__ = [
     "summary",
     "to_settle",
     "unsettled_groups",
+    "with_budget",
 ]
 
 CANARY = "canary"
@@ -237,6 +240,11 @@ def _affordable(state: BatchState, most: int, now: float) -> int:
         left = getattr(budget, name) - float(getattr(state, name)) - len(state.live) * each
         most = min(most, int(left // each) if each else most if left >= 0 else 0)
     return most
+
+
+def affordable(state: BatchState) -> bool:
+    """Whether its budget allows one more row, as it stands."""
+    return _affordable(state, 1, state.at) > 0
 
 
 def conclusion(state: BatchState, forthcoming: bool = False, *, now: float | None = None) -> Write | None:
@@ -487,6 +495,7 @@ def _reopened(state: BatchState, event: e.RowsReopened) -> None:
     state.closed = None
     state.waiting = False
     _take_up(state, event)
+    state.rules = with_budget(state.rules, event.raised)
     state.mendings.clear()  # rows that failed for want of a patch may be mended now
     state.groups = {group: said for group, said in state.groups.items() if said.patch is not None}
     state.stopping = state.why = ""
@@ -501,6 +510,13 @@ def _reopened(state: BatchState, event: e.RowsReopened) -> None:
     state.counts = Counter(
         {how: n for how, n in state.counts.items() if how.status not in ("failed", "stopped")}
     )
+
+
+def with_budget(rules: BatchRules, raised: dict[str, Any] | None) -> BatchRules:
+    """The rules with the budget that somebody raised, if anybody did."""
+    if raised is None:
+        return rules
+    return rules.model_copy(update={"budget": Budget.model_validate(raised["budget"])})
 
 
 def _held(state: BatchState, event: e.ToolHeld) -> None:

@@ -346,7 +346,7 @@ def compared(
     other = [name for name in before if contracts.get(name) != before[name]]
     changed = (
         *_plan_changes(accepted, now_plan),
-        *_changes("policies", opened.policies.model_dump(mode="json"), rules.model_dump(mode="json")),
+        *_rule_changes(events, opened.policies, policies),
         *(change for name in other for change in _contract_changes(name, before, contracts)),
     )
     decisions = sum(map(decided, events))
@@ -371,7 +371,7 @@ def compared(
         first.append(accepted._replace(plan=now_plan, digest=now_plan.digest))
     replay = Replay(
         State(known),
-        Recording(_under(events, policies)),
+        Recording(record := _under(events, policies)),
         changed=other,
         ids=now_plan.by_id if now_plan is not None else (),
     )
@@ -386,7 +386,7 @@ def compared(
         changed=changed,
         differences=differences,
         not_recorded=tuple(not_recorded(replay)),
-        identical=len(now) == len(events) and all(map(_equal, events, now)),
+        identical=len(now) == len(record) and all(map(_equal, record, now)),
         decisions=decisions,
         now=run_of(replay.state),
     )
@@ -419,7 +419,7 @@ def compared_row(
     before = {tool.name: tool.contract() for tool in common.registry}
     other = [name for name in before if contracts.get(name) != before[name]]
     changed = (
-        *_changes("policies", common.policies.model_dump(mode="json"), rules.model_dump(mode="json")),
+        *_rule_changes(events, common.policies, None if policies is None else rules),
         *(change for name in other for change in _contract_changes(name, before, contracts)),
     )
     decisions = sum(map(decided, events))
@@ -430,7 +430,7 @@ def compared_row(
         return Comparison(opened.run, changed, found, (), False, decisions, None)
     replay = Replay(
         State(known, with_tools(common, known, rules)),
-        Recording(_under(events, policies)),
+        Recording(record := _under(events, policies)),
         changed=other,
         ids=plan.by_id,
     )
@@ -440,7 +440,7 @@ def compared_row(
         changed=changed,
         differences=tuple(compare(events, now, replay)),
         not_recorded=tuple(not_recorded(replay)),
-        identical=len(now) == len(events) and all(map(_equal, events, now)),
+        identical=len(now) == len(record) and all(map(_equal, record, now)),
         decisions=decisions,
         now=run_of(replay.state),
     )
@@ -480,6 +480,34 @@ def _under(events: Sequence[Event], policies: Policies | None) -> Sequence[Event
         else event
         for event in events
     ]
+
+
+def _rule_changes(events: Sequence[Event], first: Policies, given: Policies | None) -> Iterator[str]:
+    """How the rules that are given differ from those that the run went by, which somebody may have changed on the way."""
+    went = _rules_of(events, first) if given is not None else []
+    for (since, rules), until in zip_longest(went, [start for start, _ in went[1:]]):
+        assert given is not None
+        what = f"policies {_between(since, until)}" if len(went) > 1 else "policies"
+        yield from _changes(what, rules.model_dump(mode="json"), given.model_dump(mode="json"))
+
+
+def _rules_of(events: Sequence[Event], first: Policies) -> list[tuple[int, Policies]]:
+    """The rules that a run went by, each with the first of its events; not those by which nothing was decided."""
+    went, decides = [(1, first)], False
+    for event in events:
+        accepted = event.accepted if isinstance(event, e.RunResumed | e.RowReopened) else None
+        if accepted is not None and accepted.get("policies") is not None:
+            went = [
+                *(went if decides else went[:-1]),
+                (event.seq, Policies.model_validate(accepted["policies"])),
+            ]
+            decides = False
+        decides = decides or decided(event)
+    return went
+
+
+def _between(since: int, until: int | None) -> str:
+    return f"from event {since} on" if until is None else f"of events {since} to {until - 1}"
 
 
 def _offered(spec: dict[str, Any] | None, known: Registry) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from ..tools import Tool, ToolContext
 from ..values import Json
 from .links import Links, Unimportable
 from .operations import Body, Named, Operation, Parameter, Reader, named_operations
-from .servers import Servers, origin_of
+from .servers import NoServer, Servers, origin_of
 
 __all__ = ["Called", "Wanted", "declared_tools"]
 
@@ -129,7 +129,7 @@ def declared_tools(
         tools[made.name], pins[named.key] = made, pin
         findings += noticed
     if not tools and findings and all(finding.code == "no_server" for finding in findings):
-        raise BadInput(f"{wanted.origin} names no server that can be called; say base_url='https://…'")
+        raise NoServer(f"{wanted.origin} names no server that can be called; say base_url='https://…'")
     servers.check()
     findings += _without_secret(reader.unmet)
     return list(tools.values()), pins, findings

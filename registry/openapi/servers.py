@@ -10,9 +10,13 @@ from ...policies.errors import BadInput
 from ...policies.text import did_you_mean, shorten
 from .links import Document, Links, Unimportable, said, texts
 
-__all__ = ["Servers", "origin_of"]
+__all__ = ["NoServer", "Servers", "origin_of"]
 
 _HELD = re.compile(r"\{([^{}]*)\}")
+
+
+class NoServer(BadInput):
+    """Raised where a document names no server that can be called, and the operator none either."""
 
 
 class Servers:

@@ -161,7 +161,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "outcome": st.sampled_from(Outcome),
     "planner": st.booleans(),
     "usage": st.none() | st.dictionaries(_text, st.integers(0, 2**70) | st.floats(0, 1e9), max_size=2),
-    **dict.fromkeys(("agent", "fallback", "said", "forked", "accepted"), st.none() | _object),
+    **dict.fromkeys(("agent", "fallback", "said", "forked", "accepted", "raised"), st.none() | _object),
     "spent": st.none() | st.dictionaries(_text, st.integers(0, 2**70) | st.floats(0, 1e9), max_size=2),
     "planner_calls": st.integers(0, 9),
     "queued": st.floats(0, 1e9),

@@ -15,9 +15,17 @@ from support.events import calls, opening
 from foreplan.executor.events import Event
 from foreplan.executor.journal.sqlite_journal import SqliteJournal, SqliteLog
 
-__all__ = ["BEFORE_CHAINS", "CHILD", "change", "child", "record", "write"]
+__all__ = ["BEFORE_CHAINS", "BEFORE_ROW_EVENTS", "CHILD", "change", "child", "record", "write"]
 
+BEFORE_ROW_EVENTS = (
+    "DROP TRIGGER rows_of_earlier",
+    "INSERT INTO events SELECT run, seq, body, hash FROM row_events",
+    "DROP TABLE row_events",
+    "UPDATE meta SET value = '4' WHERE name = 'schema'",
+)
+"""What makes the file one of version 4."""
 BEFORE_CHAINS = (
+    *BEFORE_ROW_EVENTS,
     "DROP TABLE chain",
     "DROP TABLE personal",
     "DROP TABLE spent",
