@@ -6,6 +6,7 @@ Where a field says *template*, it holds JSON in which an object with the only ke
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -173,7 +174,7 @@ class Plan(Record):
         return self._fresh(super().__deepcopy__(memo))
 
     def _fresh(self, copied: Plan) -> Plan:
-        for name in ("digest", "every_step", "by_id"):
+        for name in ("digest", "text", "every_step", "by_id"):
             copied.__dict__.pop(name, None)
         return copied
 
@@ -181,6 +182,11 @@ class Plan(Record):
     def digest(self) -> str:
         """`sha256:…` of the canonical document: two plans are the same plan if and only if these are equal."""
         return digest(self.to_json())
+
+    @cached_property
+    def text(self) -> str:
+        """The document as JSON in one line, as journals hold it."""
+        return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
     @cached_property
     def every_step(self) -> tuple[Step, ...]:

@@ -4,6 +4,7 @@
     b = [send(to=p.mail) for p in a if p.ok]    {id: b, each: [p for p in a if p.ok], as: p, tool: send, …}
     for p in a:                                 {each: a, as: p, steps: […], output: …}, or `each` of the one step in it
     if len(b) > 3:                              `when` of each step in it
+    if p.done: continue                         `when` of each step below it in the loop: not p.done
     f(x=g(y=1).z)                               a step for g, before the one for f
     c = []  …  c.append(x)  …  n += 1           the outputs of the loop, gathered
     return x                                    output
@@ -268,7 +269,7 @@ class _Program:
         loop = _Loop()
         inner = _Block({**block.names, **_unpacked(target, item)}, [], [], [*block.loops, loop])
         loop.own |= set(_unpacked(target, item))
-        self.block(body, inner)
+        self.block(_going_on(body), inner)
         if loop.left:
             self.leave(loop, inner, item, listed, block)
             return
@@ -466,6 +467,8 @@ class _Lift(ast.NodeTransformer):
         if isinstance(node.func, ast.Name):
             if node.func.id in ("int", "float"):
                 node.func.id = "number"
+            elif node.func.id == "next" and _is_listed(node.args[:1]):
+                node.func.id = "first"
             node.args = [self.visit(part) for part in node.args]
             node.keywords = [self.visit(part) for part in node.keywords]
             return node
@@ -542,8 +545,10 @@ def _instead(node: ast.stmt) -> str:
             return "leave the import out: what there is needs none"
         case ast.Try():
             return "in place of try, on_failure='skip' in a call goes on with None"
-        case ast.Break() | ast.Continue():
-            return "in place of break and continue, put what depends on it under an if"
+        case ast.Continue():
+            return "continue stands last below an if of a loop, and not deeper; put what depends on it under an if"
+        case ast.Break():
+            return "in place of break, put what depends on it under an if"
         case ast.Return() | ast.Raise():
             return "a loop is not left; gather with append, and return after the loop"
         case ast.Assign(targets=[ast.Tuple() | ast.List()]):
@@ -557,6 +562,38 @@ def _instead(node: ast.stmt) -> str:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return "main(inputs) is the only function; write what it does in its place"
     return ""
+
+
+def _going_on(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The body of a loop without `continue`: what stands below one is for the other case of its `if`."""
+    for place, statement in enumerate(body):
+        if isinstance(statement, ast.Continue):
+            return [*body[:place], ast.copy_location(ast.Pass(), statement)]
+        if isinstance(statement, ast.If) and (said := _continues(statement)) is not None:
+            rest = body[place + 1 :]
+            yes, no = (part if _ends(part) else [*part, *rest] for part in (statement.body, statement.orelse))
+            if rest and len(yes) > len(statement.body) and len(no) > len(statement.orelse):
+                raise _refused(f"{_ONLY}; {_instead(said)}", said)  # each of both would have what follows
+            made = ast.If(test=statement.test, body=_going_on(yes), orelse=_going_on(no))
+            return [*body[:place], ast.copy_location(made, statement)]
+    return list(body)
+
+
+def _continues(statement: ast.stmt) -> ast.Continue | None:
+    """The first `continue` in it that is for the loop around."""
+    if isinstance(statement, ast.Continue):
+        return statement
+    inside = [*statement.body, *statement.orelse] if isinstance(statement, ast.If) else []
+    return next((found for each in inside if (found := _continues(each)) is not None), None)
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Continue | ast.Return | ast.Raise)
+
+
+def _is_listed(args: Sequence[ast.expr]) -> bool:
+    """Whether `next` is asked for the first of several, as `first` is, and not of an iterator."""
+    return bool(args) and isinstance(args[0], ast.GeneratorExp)
 
 
 def _is_empty(node: ast.expr) -> bool:

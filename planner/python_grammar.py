@@ -98,7 +98,10 @@ def _either(names: Iterable[str]) -> str:
 
 
 def _layout(calls: bool) -> Iterable[str]:
-    """Statements by depth: each begins a line, so that the answer may end behind any, and a block is further in."""
+    """Statements by depth: each begins a line, so that the answer may end behind any, and a block is further in.
+
+    Only an `if` that stands in a loop itself may end with `continue`, for that is what can be read.
+    """
     yield f'root ::= {json.dumps(HEADER)} (cannot | "\\n    " return | block1+ ("\\n    " return)?)'
     yield 'return ::= "return " (expr | "None")'
     yield 'cannot ::= "\\n    raise CannotPlan(" text ")"'
@@ -106,12 +109,13 @@ def _layout(calls: bool) -> Iterable[str]:
     simple = ['name " = " expr', *(['name " += " expr', 'name ".append(" expr ")"', "call"] if calls else [])]
     for depth in range(1, _DEEPEST + 1):
         pad = json.dumps("\n" + "    " * depth)
-        deeper = [
-            f'"for " targets " in " either ":" block{depth + 1}+',
-            f'"if " expr ":" body{depth + 1} ({pad} "else:" body{depth + 1})?',
-        ]
-        yield f"body{depth} ::= {pad} leave | block{depth}+ ({pad} leave)?"
-        yield f"block{depth} ::= {pad} ({' | '.join([*simple, *(deeper if depth < _DEEPEST else [])])})"
+        for loop, leave in (("", "leave"), ("in", '(leave | "continue")')):
+            deeper = [
+                f'"for " targets " in " either ":" inblock{depth + 1}+',
+                f'"if " expr ":" {loop}body{depth + 1} ({pad} "else:" {loop}body{depth + 1})?',
+            ]
+            yield f"{loop}body{depth} ::= {pad} {leave} | block{depth}+ ({pad} {leave})?"
+            yield f"{loop}block{depth} ::= {pad} ({' | '.join([*simple, *(deeper if depth < _DEEPEST else [])])})"
 
 
 def _call(name: str, tool: Tool) -> str:

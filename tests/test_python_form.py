@@ -145,6 +145,26 @@ def test_a_call_is_a_step_and_a_constant_stays_one() -> None:
             [["a@x"], ["a@x"]],
             [],
         ),
+        (
+            "got = []\nfor p in find(name='x'):\n    if not p.open:\n        continue\n"
+            "    send(to=p.mail, text='x')\n    got.append(p.name)\nreturn got",
+            ["Ada"],
+            ["a@x"],
+        ),
+        (
+            "got = []\nfor p in find(name='x'):\n    q = find(name=p.name)\n    if p.open:\n        send(to=p.mail, text='x')\n"
+            "        continue\n    elif len(q) == 9:\n        got.append(q[0].name)\n        continue\n    got.append(q[1].name)\nreturn got",
+            ["Bob"],
+            ["a@x"],
+        ),
+        (
+            "got = []\nfor p in find(name='x'):\n    for q in find(name='y'):\n        if q.name == p.name:\n"
+            "            continue\n        got.append(p.name + q.name)\nreturn got",
+            ["AdaBob", "BobAda"],
+            [],
+        ),
+        ("return next(p.mail for p in find(name='x') if not p.open)", "b@x", []),
+        ("return next((p.mail for p in find(name='x') if p.name == 'Eve'), 'nobody')", "nobody", []),
         ("p = find(name='x')\nif p:\n    send(to='a', text='x')", None, ["a"]),
         ("return int('3') + sum(len(p.name) for p in find(name='x'))", 9, []),
     ],
@@ -154,6 +174,14 @@ def test_a_program_does_what_python_would(program: str, output: Any, sent: list[
     gave, letters = run(program)
     assert gave == output
     assert sorted(to for to, _ in letters) == sent
+
+
+def test_what_stands_below_continue_has_the_other_condition() -> None:
+    """`when: not …` of the step; nothing else of the plan says that there was one."""
+    (people, sent) = read(
+        "for p in find(name='x'):\n    if p.name == 'Bob':\n        continue\n    send(to=p.mail, text='hi')"
+    )["steps"]
+    assert (sent["each"], sent["when"]) == ({"$": people["id"]}, {"$": "not p.name == 'Bob'"})
 
 
 def test_effects_keep_their_place_and_reads_run_side_by_side() -> None:
@@ -221,6 +249,11 @@ def test_what_is_no_such_program_is_refused_with_its_line(program: str, said: st
         ("try:\n        a = 1\n    except Exception:\n        pass", "on_failure='skip'"),
         ("for x in [1]:\n        find(name='y')\n        return x", "return after the loop"),
         ("for x in [1]:\n        break", "under an if"),
+        ("continue", "continue stands last below an if of a loop"),
+        (
+            "for x in [1]:\n        if a:\n            if x:\n                continue\n            find(name='y')\n        find(name='z')",
+            "and not deeper",
+        ),
         ("def other():\n        pass", r"main\(inputs\) is the only function"),
     ],
 )
@@ -228,7 +261,7 @@ def test_a_statement_that_there_is_not_is_refused_with_what_to_write(statement: 
     """So that whoever wrote it can go on."""
     with pytest.raises(PlanUnreadable, match=said) as caught:
         read(f"def main(inputs):\n    a = find(name='x')\n    {statement}")
-    assert caught.value.findings[0].line in (3, 4, 5)
+    assert caught.value.findings[0].line in (3, 4, 5, 6)
 
 
 def test_to_give_up_below_an_if_ends_the_program_there() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rooms import imports_of, modules
 from support.events import anything, opening, plain, settled
 
+from foreplan import Plan
 from foreplan.executor import events
 from foreplan.executor.events import (
     EVENTS,
@@ -19,6 +20,7 @@ from foreplan.executor.events import (
     CallStarted,
     Event,
     Outcome,
+    PlanAccepted,
     RowOpened,
     RowSettled,
     RunClosed,
@@ -26,7 +28,15 @@ from foreplan.executor.events import (
     decode,
     encode,
 )
-from foreplan.executor.journal.records import first_tip, from_text, next_tip, quickly, slowly, to_text
+from foreplan.executor.journal.records import (
+    first_tip,
+    from_text,
+    next_tip,
+    quickly,
+    slowly,
+    to_record,
+    to_text,
+)
 
 
 def written_and_read(event: Event) -> Event:
@@ -81,7 +91,7 @@ def test_what_each_row_has_is_written_quickly() -> None:
             RunClosed(*stamp, "done", output={"n": 1}, message="2 steps are settled"),
             RowSettled(*stamp, 3, "b.3", "done", line=line, used={"tool_calls": 2}, events=9, closing="00"),
         ):
-            assert slowly(event, 2**20).data == quickly(event)
+            assert slowly(event, 2**20).data == quickly(event, 2**20)
 
 
 def test_every_event_can_be_written() -> None:
@@ -172,3 +182,18 @@ def test_nothing_that_is_stored_can_run_code() -> None:
     banned = {"pickle", "shelve", "marshal", "dill", "jsonpickle", "cloudpickle"}
     targets = {(name, i.target) for name, path in modules().items() for i in imports_of(name, path)}
     assert [found for found in targets if found[1].split(".")[0] in banned] == []
+
+
+@pytest.mark.parametrize("goal", ["", "plain", "naïve \u2028 goal", "\ud800 half a character"])
+def test_a_plan_is_written_once_and_to_the_letter(goal: str) -> None:
+    """Its text stands in each event that accepts it; a copy that says something else has another."""
+    steps = [
+        {"id": f"s{i}", "tool": "t", "args": {"a": {"$": "inputs.x"}, "b": [1.5, None]}} for i in range(3)
+    ]
+    plan = Plan.model_validate({"goal": goal, "steps": steps, "output": {"$": "s0"}})
+    for one in (plan, plan, plan.model_copy(update={"goal": "another"})):
+        event = PlanAccepted(2, 1_700_000_000.25, 0.5, one, "sha256:00")
+        record = to_record(event, 10)
+        assert record == slowly(event, 10)
+        assert record.apart == {}
+        assert from_text(record.data) == event

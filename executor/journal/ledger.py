@@ -186,8 +186,8 @@ class Portion:
             try:
                 if type(event) in _OF_ROWS:
                     event = self._sealing(event)
-                data = quickly(event) if tail.personal is None else None
-                if data is not None and len(data) <= most:
+                data = quickly(event, most) if tail.personal is None else None
+                if data is not None:
                     text = data.decode()
                 else:
                     text, data, texts = slowly(event, most, tail.personal)

@@ -12,6 +12,7 @@ under `apart`, so the chain covers it, and what is read by a hash is held agains
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from hashlib import sha256
 from operator import itemgetter
@@ -25,6 +26,7 @@ from ..events import (
     CallStarted,
     Event,
     Outcome,
+    PlanAccepted,
     RowOpened,
     RowSettled,
     RunClosed,
@@ -68,16 +70,14 @@ def to_text(event: Event) -> tuple[str, bytes]:
 
     A lone surrogate (half a character, as in file names that are no text) has no UTF-8: such a text is written in ASCII.
     """
-    data = quickly(event)
+    data = quickly(event, sys.maxsize)
     return _written(encode(event)) if data is None else (data.decode(), data)
 
 
 def to_record(event: Event, most: int, personal: Personal | None = None) -> Record:
     """The event with results of more than `most` bytes apart, and without personal values. Raises what `to_text` does."""
-    quick = quickly(event) if personal is None else None
-    if quick is not None and len(quick) <= most:
-        return Record(quick.decode(), quick, {})
-    return slowly(event, most, personal)
+    quick = quickly(event, most) if personal is None else None
+    return slowly(event, most, personal) if quick is None else Record(quick.decode(), quick, {})
 
 
 def slowly(event: Event, most: int, personal: Personal | None = None) -> Record:
@@ -97,20 +97,32 @@ def slowly(event: Event, most: int, personal: Personal | None = None) -> Record:
     return Record(*_written(document), apart) if apart else Record(text, data, apart)
 
 
-def quickly(event: Event) -> bytes | None:
+def quickly(event: Event, most: int) -> bytes | None:
     """The text of an event as pydantic's writer gives it, where that is the very text of `json`; it takes a third of the time.
 
-    It would write a set, a date or a number in its own way too, so what the host or a tool gave is looked at first.
+    It would write a set, a date or a number in its own way too, so what the host or a tool gave is looked at first. None for
+    other kinds, and where more than `most` bytes may have to stand apart.
     """
     document_of = _MANY.get(type(event))
     if document_of is None:
-        return None
+        return _with_plan(event) if type(event) is PlanAccepted else None
     at, dice = event.at, event.dice
     if not (type(at) is type(dice) is float and 1.0 < at < 1e15 and 1e-4 < dice < 1.0):
         return None
     document = document_of(event)
     try:
-        return to_json(document) if document is not None else None
+        data = to_json(document) if document is not None else None
+    except ValueError:
+        return None
+    return data if data is None or len(data) <= most else None
+
+
+def _with_plan(event: PlanAccepted) -> bytes | None:
+    """The text of a plan is made once, however many runs accept it."""
+    seq, at, dice, plan, digest = event
+    stamp = _plain({"type": "PlanAccepted", "seq": seq, "at": at, "dice": dice})
+    try:
+        return f'{stamp[:-1]},"plan":{plan.text},"digest":{_plain(digest)}}}'.encode()
     except ValueError:
         return None
 
