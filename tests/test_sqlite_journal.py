@@ -22,6 +22,7 @@ from support.events import opening, settled, short_run
 from support.journals import CHILD, change, record, write
 
 from foreplan import Engine, Plan, ToolFailure, tool
+from foreplan.executor.journal import ledger
 from foreplan.executor.journal.journal import RunLine
 from foreplan.executor.journal.ledger import Ledger, Tail
 from foreplan.executor.journal.records import first_tip
@@ -29,6 +30,7 @@ from foreplan.executor.journal.sqlite_file import SqliteFile, network_mount
 from foreplan.executor.journal.sqlite_journal import SqliteJournal
 from foreplan.policies.effect import Effect
 from foreplan.policies.errors import JournalError, NotApproved
+from foreplan.policies.signing import HmacSigner
 
 
 @pytest.fixture
@@ -315,6 +317,41 @@ async def test_large_results_go_in_parts(journal: SqliteJournal) -> None:
     assert [len(event.value) for event in journal.events("r0")] == [700_000] * 5  # type: ignore[union-attr]
     assert sorted(line.events for line in journal.runs()) == [1] * 129 + [5]
     assert all(journal.verify(line.run).ok for line in journal.runs())
+
+
+@pytest.mark.anyio
+async def test_a_line_that_was_taken_away_does_not_come_back(journal: SqliteJournal, path: Path) -> None:
+    """Whoever goes on with a run whose line somebody deleted is told so, and none of its events is written."""
+    log = journal.create("a")
+    write(log, opening("a"))
+    await log.durable()
+    change(path, "DELETE FROM runs WHERE run = 'a'")
+    log.append(settled(3))
+    with pytest.raises(
+        JournalError, match=r"'a' do not follow .*the list of runs has not the line that it had"
+    ):
+        await log.durable()
+    assert journal.runs() == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("counts_up", [True, False])
+async def test_the_lines_of_many_runs_are_kept_up(
+    counts_up: bool, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With each commit, sealed, whether or not this SQLite can do that without writing whole lines."""
+    monkeypatch.setattr(ledger, "_COUNTS_UP", counts_up)
+    with SqliteJournal(path, key=HmacSigner(b"k" * 32)) as journal:
+        logs = [journal.create(f"r{n}") for n in range(40)]
+        for log in logs:
+            write(log, opening(log.run))
+        await logs[-1].durable()
+        for seq in (3, 4):
+            for log in logs:
+                log.append(settled(seq))
+            await logs[-1].durable()
+            assert journal.verify().problems == ()
+            assert {(line.state, line.events) for line in journal.runs()} == {("running", seq)}
 
 
 def test_the_list_of_runs_needs_no_events(journal: SqliteJournal, path: Path) -> None:

@@ -34,6 +34,10 @@ LINE = "run, state, reason, goal, opened_at, events"
 """The columns of `RunLine`, in its order."""
 _COLUMNS = 12
 """Of a row of `runs`: those, and approval, epoch, tip, seal, batch and ordinal."""
+_COUNTED = 5
+"""Of those, what changes where a run only has more events: events, tip and seal, by run and epoch."""
+_COUNTS_UP = sqlite3.sqlite_version_info >= (3, 33)
+"""Whether SQLite can bring many rows up to date in one statement without their other columns (`UPDATE … FROM`)."""
 _WIDTH = 4
 """Columns of `events`, and of `row_events`."""
 _ROUND = 32
@@ -229,6 +233,17 @@ class Portion:
         line = (run, state, plain(reason), plain(goal), opened_at, events)
         return (*line, plain(tail.approval), tail.epoch, self.tip, seal, plain(batch), ordinal)
 
+    @property
+    def counts_up(self) -> bool:
+        """Whether its line is there and only says of more events."""
+        return _COUNTS_UP and self.tail.line.events > 0 and self.line[1:5] == self.tail.line[1:5]
+
+    def count(self, key: Signer | None) -> tuple[Any, ...]:
+        """What is new in the row then: its run, events, tip and seal, and under which epoch it is so."""
+        tail, events = self.tail, self.line.events
+        run = plain(tail.run)
+        return (run, events, self.tip, seal_of_run(key, run, events, self.tip), tail.epoch)
+
     def entries(self) -> Iterator[ChainEntry]:
         """What the chain over runs is told: that the run began, that it ended, that it goes on after all.
 
@@ -355,10 +370,7 @@ class Ledger:
             for table, values in chain([first] if first else [], chunks):
                 apart.put(connection)
                 _put_events(connection, table, values)
-            lines = [p.row(self._key) for p in portions if p.line.events]
-            at_once = most // _COLUMNS - _FEW_LINES
-            for start in range(0, len(lines), at_once):
-                _put_lines(connection, lines[start : start + at_once])
+            self._put_lines(connection, portions, most)
             _put_personal(connection, portions)
             entries = [entry for unit in units for entry in unit.own.entries()]
             if entries:
@@ -371,6 +383,17 @@ class Ledger:
             with suppress(sqlite3.Error):
                 connection.rollback()
             raise
+
+    def _put_lines(self, connection: sqlite3.Connection, portions: list[Portion], most: int) -> None:
+        """Keep the list of runs up. Raises `_Stale`."""
+        whole, counted = [], []
+        for portion in portions:
+            if portion.counts_up:
+                counted.append(portion.count(self._key))
+            elif portion.line.events:
+                whole.append(portion.row(self._key))
+        _put_lines(connection, whole, most // _COLUMNS, _upsert)
+        _put_lines(connection, counted, most // _COUNTED, _count_up)
 
     def _blame(self, tail: Tail, error: Exception) -> str:
         """Why one run's events cannot be written."""
@@ -414,15 +437,20 @@ def _put_personal(connection: sqlite3.Connection, portions: Iterable[Portion]) -
             connection.executemany(sql, rows)
 
 
-def _put_lines(connection: sqlite3.Connection, lines: list[tuple[Any, ...]]) -> None:
-    """Keep the list of runs up, where each run still has the epoch of its owner. Raises `_Stale`."""
-    rows, values = len(lines), list(chain.from_iterable(lines))
-    if rows > _FEW_LINES:
-        left = -rows % _FEW_LINES
-        values += [None] * (left * _COLUMNS)
-        rows += left
-    if connection.execute(_upsert(rows), values).rowcount != len(lines):
-        raise _Stale
+def _put_lines(
+    connection: sqlite3.Connection, lines: list[tuple[Any, ...]], most: int, statement: Callable[[int], str]
+) -> None:
+    """Write lines, `most` at a time, where each run still has the epoch of its owner. Raises `_Stale`."""
+    at_once = most - _FEW_LINES
+    for start in range(0, len(lines), at_once):
+        some = lines[start : start + at_once]
+        rows, values = len(some), list(chain.from_iterable(some))
+        if rows > _FEW_LINES:
+            left = -rows % _FEW_LINES
+            values += [None] * (left * len(some[0]))
+            rows += left
+        if connection.execute(statement(rows), values).rowcount != len(some):
+            raise _Stale("the list of runs has not the line that it had")
 
 
 @cache
@@ -437,6 +465,16 @@ def _upsert(rows: int) -> str:
         "ON CONFLICT (run) DO UPDATE SET state = excluded.state, reason = excluded.reason, goal = excluded.goal, "
         "opened_at = excluded.opened_at, events = excluded.events, tip = excluded.tip, seal = excluded.seal "
         "WHERE epoch = excluded.epoch"
+    )
+
+
+@cache
+def _count_up(rows: int) -> str:
+    """The statement that brings so many lines up to date that are there, and of which nothing else changed."""
+    given = ",".join([f"({','.join('?' * _COUNTED)})"] * rows)
+    return (
+        f"UPDATE runs SET events = new.column2, tip = new.column3, seal = new.column4 FROM (VALUES {given}) AS new "
+        "WHERE runs.run = new.column1 AND runs.epoch = new.column5"
     )
 
 
