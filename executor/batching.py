@@ -20,6 +20,7 @@ from ..planner.plan import Plan
 from ..planner.reviewing import Review
 from ..planner.sharing import shared_in
 from ..policies.batches import BatchRules
+from ..policies.collector import little_is_left
 from ..policies.errors import BadInput, UnknownRun, expect
 from ..policies.policies import Budget
 from ..policies.text import did_you_mean
@@ -535,7 +536,7 @@ class Batching(Driving):
     async def _drive_batch(self, batch: BatchRuntime) -> Batch:
         self._batches[batch.run] = batch
         try:
-            with first_error():
+            with first_error(), little_is_left():
                 await batch.drive()
         finally:
             del self._batches[batch.run]

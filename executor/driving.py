@@ -23,6 +23,7 @@ from ..planner.approvals import (
 from ..planner.bounds import rules_of
 from ..planner.findings import CheckFailed
 from ..planner.plan import Plan
+from ..policies.collector import little_is_left
 from ..policies.errors import (
     BadInput,
     ForeplanError,
@@ -309,7 +310,7 @@ class Driving(Planning):
         telemetry = self._host.telemetry
         try:
             seen = telemetry.driving(runtime.state) if telemetry is not None else nullcontext()
-            with first_error(), seen:
+            with first_error(), seen, little_is_left():
                 await runtime.drive(commands)
         finally:
             DRIVING.reset(token)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from foreplan.policies.collector import all_stays
+from foreplan import Engine, Plan, Policies, tool
+from foreplan.policies.collector import all_stays, little_is_left
 
 
 class Ring:
@@ -86,3 +87,60 @@ def test_a_second_lot_is_looked_through() -> None:
     assert not is_old(made(60_000)[0])
     gc.collect()
     assert is_old(made(60_000)[0])
+
+
+@pytest.fixture
+def thresholds() -> Iterator[tuple[int, int, int]]:
+    """Those of Python, also afterwards."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield (700, 10, 10)
+    gc.set_threshold(*before)
+
+
+def test_it_comes_seldom_until_the_last_run_is_over(thresholds: tuple[int, int, int]) -> None:
+    """Runs beside each other count together, in whatever order they end."""
+    first, second = little_is_left(), little_is_left()
+    with first:
+        second.__enter__()
+        assert gc.get_threshold()[0] > 700
+    assert gc.get_threshold()[0] > 700
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == thresholds
+
+
+@pytest.mark.parametrize("young", [0, 1_000_000])
+def test_what_the_host_has_set_is_kept(thresholds: tuple[int, int, int], young: int) -> None:
+    """No collector at all, or one that comes more seldom still."""
+    gc.set_threshold(young, 5, 5)
+    with little_is_left():
+        assert gc.get_threshold() == (young, 5, 5)
+    assert gc.get_threshold() == (young, 5, 5)
+
+
+def test_what_the_host_sets_meanwhile_stays(thresholds: tuple[int, int, int]) -> None:
+    """It is not taken back at the end."""
+    with little_is_left():
+        gc.set_threshold(1234, 10, 10)
+    assert gc.get_threshold() == (1234, 10, 10)
+
+
+@pytest.mark.anyio
+async def test_after_a_run_it_comes_as_before(thresholds: tuple[int, int, int]) -> None:
+    """Also after one that fails."""
+    seen = []
+
+    @tool(effect="reads")
+    async def look(fail: bool) -> int:
+        """Looks how seldom it comes."""
+        seen.append(gc.get_threshold()[0])
+        return 1 // (not fail)
+
+    for fail in (False, True):
+        step = {"id": "s", "tool": "look", "args": {"fail": fail}}
+        run = await Engine([look], policies=Policies(approve="never")).run(
+            Plan.model_validate({"steps": [step]})
+        )
+        assert run.ok is not fail
+        assert gc.get_threshold() == thresholds
+    assert min(seen) > 700

@@ -26,7 +26,7 @@ __all__ = ["Crew", "Member", "TimeLimit", "absorb_cancel", "cancelled", "crew_he
 class Member:
     """One task. `begun`: the attempt that it makes is written down as begun; `cut`: the whole run is over."""
 
-    __slots__ = ("begun", "crew", "cut", "due", "entered", "scope")
+    __slots__ = ("begun", "crew", "cut", "due", "entered", "scope", "task")
 
     def __init__(self) -> None:
         self.begun = False
@@ -38,6 +38,7 @@ class Member:
         self.due = math.inf
         self.entered = False
         """Whether it has had its first turn."""
+        self.task: asyncio.Task[None] | None = None
 
 
 class TimeLimit:
@@ -54,6 +55,12 @@ class TimeLimit:
     def cut(self) -> bool:
         """Whether the task is being cancelled, and not because its time is up."""
         return cancelled() if self._task is None else self._task.cut
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether somebody may have cancelled the task as asyncio does it."""
+        task = self._task.task if self._task is not None else None
+        return task is None or task.cancelling() > 0
 
     def passed(self, error: BaseException | None) -> bool:
         """Whether the time was up before it ended, with this error if any."""
@@ -179,7 +186,7 @@ class _Tasks(Crew):
         member.scope, member.crew = self._scope(), self
         work = self._work(member, function, *args)
         task: _Task = self._base.run(_Task, work, loop=self._loop)
-        task.member = member
+        task.member, member.task = member, task
         self._under_way.add(member)
         if self._cut:
             self._cancel(member)
@@ -202,6 +209,7 @@ class _Tasks(Crew):
 
     def _gone(self, member: Member) -> None:
         self._under_way.discard(member)
+        member.task = None
         if self._none_left is not None and not self._under_way and not self._none_left.done():
             self._none_left.set_result(None)
 

@@ -328,7 +328,8 @@ class ToolHands:
             if limit.passed(error):
                 ended = _ended(call, _timed_out(call, still_running=job is not None))
             else:
-                await absorb_cancel()
+                if limit.disturbed:
+                    await absorb_cancel()
                 ended = self._raised(call, error) if error is not None else await self._taken(call, value)
         finally:
             _let_go(error)

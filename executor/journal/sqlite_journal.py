@@ -557,19 +557,20 @@ class SqliteLog:
 class RowLog:
     """One row of a batch in the hands of this process: under the lock and the epoch of its batch."""
 
-    __slots__ = ("_batch", "_closed", "_last", "_tail", "_writer", "run")
+    __slots__ = ("_batch", "_closed", "_last", "_tail", "_unit", "_writer", "run")
 
     def __init__(self, writer: Writer[Entry], tail: RowTail) -> None:
         self.run = tail.run
         self._writer = writer
         self._tail = tail
+        self._unit = tail.unit
         self._last = tail.line.events
         self._batch: Batch[Entry] | None = None
         self._closed = False
 
     def append(self, event: Event, /) -> None:
         """Write an event after all others of this row. Raises `JournalError`; then the whole batch stops."""
-        failure = self._tail.unit.failure
+        failure = self._unit.failure
         if failure or self._closed:
             raise JournalError(failure or f"the log of row {self.run!r} is closed")
         if event.seq != self._last + 1:
@@ -582,10 +583,10 @@ class RowLog:
     async def durable(self) -> None:
         """Wait until everything appended so far is durable. Raises `JournalError`."""
         batch = self._batch
-        if batch is not None and not batch.done and not self._tail.unit.failure:
+        if batch is not None and not batch.done and not self._unit.failure:
             await self._writer.durable(batch)
-        if self._tail.unit.failure:
-            raise JournalError(self._tail.unit.failure)
+        if self._unit.failure:
+            raise JournalError(self._unit.failure)
 
     def close(self) -> None:
         """Nothing more is appended; it waits for nothing."""

@@ -115,13 +115,15 @@ class Writer(Generic[T]):
         with self._lock:
             if self._stopping:
                 raise JournalError("the journal is closed; open it again to go on")
-            while len(self._filling.entries) >= MOST:
-                self._done.wait()
             batch = self._filling
+            while len(batch.entries) >= MOST:
+                self._done.wait()
+                batch = self._filling
             batch.entries.append(entry)
-            if len(batch.entries) == 1:
+            count = len(batch.entries)
+            if count == 1:
                 self._begin()
-            elif len(batch.entries) == MOST:
+            elif count == MOST:
                 self._hurry(batch)
             return batch
 
