@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import anyio
 import pytest
 
-from foreplan.executor.journal.writer import LONG, MOST, PAUSE, SOON, TURN, Writer
+from foreplan.executor.journal.writer import LONG, MOST, PAUSE, RIDES, SOON, TURN, Writer
 from foreplan.policies.errors import JournalError
 
 
@@ -64,6 +64,39 @@ def test_what_nobody_waits_for_is_written_a_moment_later(writer: Writer[int], sh
     """No entry needs a push to become durable."""
     writer.put(1)
     assert shelf.begun.get(timeout=30) == 1
+
+
+class Moments:
+    """The moments that the writer gives entries: in each of them the next of `things` happens, and then none."""
+
+    def __init__(self, changed: threading.Condition, things: list[Callable[[], object]]) -> None:
+        self._changed = changed
+        self._things = iter(things)
+
+    def wait(self, seconds: float) -> bool:
+        thing = next(self._things, None)
+        if thing is None:
+            return self._changed.wait(seconds)
+        thing()
+        return True
+
+    def notify(self) -> None:
+        self._changed.notify()
+
+
+def test_what_nobody_waits_for_goes_once_no_more_comes(writer: Writer[int], shelf: Shelf) -> None:
+    """A loop at work is about to bring somebody who waits: a commit in the middle of its turn would be one more."""
+    writer._changed = Moments(writer._changed, [lambda: writer.put(1), lambda: writer.put(2), lambda: None])  # type: ignore[assignment]
+    writer.put(0)
+    assert shelf.begun.get(timeout=30) == 3
+
+
+def test_what_nobody_waits_for_does_not_wait_for_ever(writer: Writer[int], shelf: Shelf) -> None:
+    """A loop that never rests leaves what it brought some moments, and no more."""
+    more: list[Callable[[], object]] = [lambda: writer.put(1)] * RIDES
+    writer._changed = Moments(writer._changed, more)  # type: ignore[assignment]
+    writer.put(0)
+    assert shelf.begun.get(timeout=30) == RIDES + 1
 
 
 @pytest.mark.anyio
