@@ -26,7 +26,7 @@ __all__ = ["Crew", "Member", "TimeLimit", "absorb_cancel", "cancelled", "crew_he
 class Member:
     """One task. `begun`: the attempt that it makes is written down as begun; `cut`: the whole run is over."""
 
-    __slots__ = ("begun", "crew", "cut", "due", "scope")
+    __slots__ = ("begun", "crew", "cut", "due", "entered", "scope")
 
     def __init__(self) -> None:
         self.begun = False
@@ -36,6 +36,8 @@ class Member:
         self.crew: _Tasks | None = None
         """Who cancels it when its time is up."""
         self.due = math.inf
+        self.entered = False
+        """Whether it has had its first turn."""
 
 
 class TimeLimit:
@@ -147,6 +149,18 @@ class _Group(Crew):
         return await self._tasks.__aexit__(kind, error, at)
 
 
+class _Task(asyncio.Task[None]):
+    """A task that is missed where somebody cancels it before its first turn, for then it never has one."""
+
+    member: Member | None = None
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        member, cancelled = self.member, super().cancel(msg)
+        if member is not None and not member.entered and member.crew is not None:
+            member.crew.lose(member, None)
+        return cancelled
+
+
 class _Tasks(Crew):
     """Tasks of asyncio. For all their time limits there is one timer: hardly one of them is ever reached."""
 
@@ -154,7 +168,7 @@ class _Tasks(Crew):
         super().__init__(lost)
         self._loop = loop
         self._scope = _scope_here()
-        self._under_way: dict[Member, asyncio.Task[None]] = {}
+        self._under_way: set[Member] = set()
         self._cut = False
         self._errors: list[BaseException] = []
         self._none_left: asyncio.Future[None] | None = None
@@ -163,34 +177,39 @@ class _Tasks(Crew):
 
     def start(self, member: Member, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         member.scope, member.crew = self._scope(), self
-        task = self._base.run(self._loop.create_task, self._work(member, function, *args))
-        self._under_way[member] = task
-        task.add_done_callback(self._ended)
+        work = self._work(member, function, *args)
+        task: _Task = self._base.run(_Task, work, loop=self._loop)
+        task.member = member
+        self._under_way.add(member)
         if self._cut:
             self._cancel(member)
 
     async def _work(
         self, member: Member, function: Callable[..., Coroutine[Any, Any, None]], *args: Any
     ) -> None:
+        member.entered = True
         assert member.scope is not None
-        with member.scope:
-            await function(*args)
-        self._gone(member)  # at once: whoever is woken by what it did is not to find it here
+        try:
+            with member.scope:
+                await function(*args)
+        except Exception as error:
+            self.lose(member, error)
+        except BaseException as error:
+            self.lose(member, None if isinstance(error, asyncio.CancelledError) else error)
+            raise
+        else:
+            self._gone(member)  # at once: whoever is woken by what it did is not to find it here
 
     def _gone(self, member: Member) -> None:
-        del self._under_way[member]
+        self._under_way.discard(member)
         if self._none_left is not None and not self._under_way and not self._none_left.done():
             self._none_left.set_result(None)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """A task is through; those that came to their end are gone already."""
-        error = None if task.cancelled() else task.exception()
-        if error is None and not task.cancelled():
-            return
+    def lose(self, member: Member, error: BaseException | None) -> None:
+        """It has failed with this error, or somebody else has cancelled it: the others are cancelled."""
         if error is not None:
             self._errors.append(error)
-        for member in [member for member, other in self._under_way.items() if other is task]:
-            self._gone(member)
+        self._gone(member)
         self._cancel_all()
         self._lost()
 
