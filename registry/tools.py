@@ -221,6 +221,8 @@ class Tool(Generic[F]):
         Nothing in them is shared with `args`. `secrets` are by parameter, one for each of `secret_refs`.
         """
         positional, named = self.binder(args, context)
+        if not secrets:
+            return positional, named
         given = positional[0] if positional else named
         for parameter, secret in secrets.items():
             given[parameter] = secret if parameter in self.sealed else secret.reveal()

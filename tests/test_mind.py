@@ -24,7 +24,7 @@ from foreplan.executor import events as e
 from foreplan.executor.events import EVENTS, CallStarted, Event, Outcome, decode, encode
 from foreplan.executor.mind.batch import ON as BATCH_ON
 from foreplan.executor.mind.mind import _ON, advance, outstanding, replay
-from foreplan.executor.mind.state import Perform, Sleep, StaleState, State
+from foreplan.executor.mind.state import Perform, Sleep, StaleState, State, Write
 from foreplan.executor.run import run_of
 from foreplan.registry.registry import Registry
 
@@ -169,3 +169,20 @@ def test_a_call_that_was_admitted_and_has_not_ended_is_outstanding() -> None:
         assert waiting <= open_paths
         assert open_paths - waiting <= {path for path in open_paths if path[0] == "five"}
     assert outstanding(state) == ()
+
+
+def test_what_is_called_is_what_the_record_says() -> None:
+    """Whoever writes an admission may take a secret out of it: the call is made with what was written, and no more."""
+    events, _ = recorded()
+    state = State(REGISTRY)
+    at = next(n for n, event in enumerate(events) if isinstance(event, e.CallAdmitted))
+    for event in events[:at]:
+        advance(state, event)
+    admitted = events[at]
+    assert isinstance(admitted, e.CallAdmitted)
+    [wanted] = [c for c in outstanding(state) if isinstance(c, Write) and c.fields[0] == admitted.path]
+    written = e.CallAdmitted(*admitted[:3], *wanted.fields)
+    commands = advance(state, written._replace(args={"x": 7}))
+    assert [(c.call.path, c.call.args) for c in commands if isinstance(c, Perform)] == [
+        (admitted.path, {"x": 7})
+    ]

@@ -462,29 +462,30 @@ def _did_not_act(state: State, active: Active) -> None:
 
 def call_settled(state: State, event: e.CallSettled) -> None:
     """An attempt ended, or a call was refused before there was one."""
-    del state.open[event.path]
-    active = state.calls.pop(event.path, None)
+    path, outcome = event.path, event.outcome
+    del state.open[path]
+    active = state.calls.pop(path, None)
     if active is None:
-        lane, index = lane_item(state, event.path)
+        lane, index = lane_item(state, path)
         tool = lane.tool(index)
         _free(state, tool.name)
         _call_failed(state, lane, index, tool, event, event.args)
         return
     settle_up(state, active, event)
-    if event.attempt and active.started and active.tool.name in state.paced:
+    if active.tool.name in state.paced and active.started and event.attempt:
         state.begun_of[active.tool.name] -= 1
-    if "after_call" in state.hooks and event.outcome is not _CANCELLED:
-        about = Consult("after_call", None, event.path, active.tool, active.args, event)
-        give(state, ("after", event.path, event.attempt), about)
-    if event.outcome is _OK:
+    if "after_call" in state.hooks and outcome is not _CANCELLED:
+        about = Consult("after_call", None, path, active.tool, active.args, event)
+        give(state, ("after", path, event.attempt), about)
+    if outcome is _OK:
         _free(state, active.tool.name)
         item_settled(state, active.lane, active.index, _OK, event.value)
-    elif event.outcome is _UNKNOWN:
-        state.calls[event.path] = active
+    elif outcome is _UNKNOWN:
+        state.calls[path] = active
         active.unsure = True
         failure = event.failure.to_json() if event.failure is not None else None
         _ask(state, "unknown", active, ("retry", "accept", "fail"), {"failure": failure})
-    elif event.outcome is _CANCELLED:
+    elif outcome is _CANCELLED:
         _free(state, active.tool.name)
         _put_aside(state, active, event)
     else:
