@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import anyio
 
-__all__ = ["Bell", "Portal", "bell_here", "loop_here"]
+__all__ = ["Bell", "Portal", "bell_here"]
 
 
 class Portal(NamedTuple):
@@ -20,9 +21,8 @@ class Portal(NamedTuple):
     @classmethod
     def current(cls) -> Portal:
         """The way into the loop that is running here. Raises `RuntimeError` where none is."""
-        trio = sys.modules.get("trio")
-        if trio is not None and trio.lowlevel.in_trio_task():
-            return cls(trio.lowlevel.current_trio_token().run_sync_soon)
+        if _in_trio():
+            return cls(sys.modules["trio"].lowlevel.current_trio_token().run_sync_soon)
         return cls(asyncio.get_running_loop().call_soon_threadsafe)
 
     def call_soon(self, function: Callable[..., object], *args: Any) -> None:
@@ -37,25 +37,31 @@ class Portal(NamedTuple):
 
 
 class Bell:
-    """What many tasks of one loop wait for, and any thread may ring: once, for all of them."""
+    """What many tasks of one loop wait for, and any thread may ring: once, for all of them. Made in that loop."""
 
-    __slots__ = ("_portal", "_rung", "_waiting")
+    __slots__ = ("_loop", "_rung", "_thread", "_waiting")
 
     def __init__(self) -> None:
-        self._portal = Portal.current()
+        self._thread = get_ident()
+        self._loop = asyncio.get_running_loop()
         self._rung = False
         self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its loop is the one that is running here. To ask asyncio for that costs a call of the system."""
+        return self._thread == get_ident() and self._loop.is_running() and not _in_trio()
 
     async def wait(self) -> None:
         """Until it is rung."""
         if not self._rung:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            future: asyncio.Future[None] = self._loop.create_future()
             self._waiting.append(future)  # for an event of anyio each task would pay four times as much
             await future
 
     def ring(self) -> None:
         """Wake all who wait; from any thread."""
-        self._portal.call_soon(self._ring)
+        Portal(self._loop.call_soon_threadsafe).call_soon(self._ring)
 
     def _ring(self) -> None:
         self._rung = True
@@ -66,27 +72,31 @@ class Bell:
 
 
 class _TrioBell(Bell):
-    __slots__ = ("_event",)
+    """The same in a loop of trio."""
+
+    __slots__ = ("_event", "_portal")
 
     def __init__(self) -> None:
-        super().__init__()
+        self._portal = Portal.current()
         self._event = anyio.Event()
+
+    @property
+    def is_here(self) -> bool:
+        return _in_trio() and Portal.current() == self._portal
 
     async def wait(self) -> None:
         await self._event.wait()
 
-    def _ring(self) -> None:
-        self._event.set()
-
-
-def loop_here() -> object:
-    """What stands for the event loop that is running here; equal for one loop. Raises `RuntimeError` where none is."""
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
-        return trio.lowlevel.current_trio_token()
-    return asyncio.get_running_loop()
+    def ring(self) -> None:
+        self._portal.call_soon(self._event.set)
 
 
 def bell_here() -> Bell:
-    """A bell for tasks of the loop that is running here."""
-    return Bell() if isinstance(loop_here(), asyncio.AbstractEventLoop) else _TrioBell()
+    """A bell for tasks of the loop that is running here. Raises `RuntimeError` where none is."""
+    return _TrioBell() if _in_trio() else Bell()
+
+
+def _in_trio() -> bool:
+    """Whether trio runs this task, which it may do inside a loop of asyncio."""
+    trio = sys.modules.get("trio")
+    return trio is not None and bool(trio.lowlevel.in_trio_task())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from foreplan.executor.wake import Portal
+from foreplan.executor.wake import Bell, Portal, bell_here
 
 
 @pytest.mark.anyio
@@ -78,3 +78,51 @@ def test_asyncio_without_anyio_is_served_as_well() -> None:
         return await asyncio.wait_for(woken.wait(), 10)
 
     assert asyncio.run(main(Portal.current))
+
+
+@pytest.mark.anyio
+async def test_a_bell_wakes_all_who_wait_from_any_thread() -> None:
+    """One that gave up harms nobody, and who comes later does not wait."""
+    bell, woken = bell_here(), []
+
+    async def wait(who: int) -> None:
+        await bell.wait()
+        woken.append(who)
+
+    async with anyio.create_task_group() as tasks:
+        for who in range(3):
+            tasks.start_soon(wait, who)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await bell.wait()
+        await anyio.wait_all_tasks_blocked()
+        await anyio.to_thread.run_sync(bell.ring)
+    assert sorted(woken) == [0, 1, 2]
+    with anyio.fail_after(30):
+        await bell.wait()
+
+
+@pytest.mark.anyio
+async def test_a_bell_knows_its_loop() -> None:
+    """It is here in its own loop, and in no thread beside it."""
+    bell = bell_here()
+    assert bell.is_here
+    assert not await anyio.to_thread.run_sync(lambda: bell.is_here)
+
+
+def test_a_bell_is_of_one_of_two_loops_in_a_thread() -> None:
+    """Loops that take turns in one thread do not wait for each other's bells."""
+    one, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+
+    async def made() -> Bell:
+        return bell_here()
+
+    async def here(bell: Bell) -> bool:
+        return bell.is_here
+
+    try:
+        bell = one.run_until_complete(made())
+        assert (one.run_until_complete(here(bell)), other.run_until_complete(here(bell))) == (True, False)
+    finally:
+        one.close()
+        other.close()

@@ -27,7 +27,7 @@ from typing import Generic, Protocol, TypeVar
 import anyio
 
 from ...policies.errors import JournalError
-from ..wake import Bell, bell_here, loop_here
+from ..wake import Bell, bell_here
 
 __all__ = ["Batch", "Store", "Writer"]
 
@@ -74,7 +74,7 @@ class Batch(Generic[T]):
 
     def __init__(self) -> None:
         self.entries: list[T] = []
-        self.waiting: dict[object, Bell] = {}  # by event loop
+        self.waiting: list[Bell] = []  # one for each event loop
         self.company = 0  # how many tasks wait
         self.since = 0.0  # when the first of them began to
         self.ripe = False
@@ -149,13 +149,15 @@ class Writer(Generic[T]):
         if batch.done:
             return
         batch.company += 1
-        loop = loop_here()
-        ready = batch.waiting.get(loop)
-        if ready is None:
+        for ready in batch.waiting:
+            if ready.is_here:
+                break
+        else:
             with self._lock:
                 if batch.done:
                     return
-                ready = batch.waiting[loop] = bell_here()
+                ready = bell_here()
+                batch.waiting.append(ready)
                 batch.since = batch.since or self._clock()
             try:
                 if not self._alone:
@@ -230,7 +232,7 @@ class Writer(Generic[T]):
                 self._alone = batch.company == 1
             self._since = self._clock() if self._filling.waiting else 0.0
             self._done.notify_all()
-        for ready in batch.waiting.values():
+        for ready in batch.waiting:
             ready.ring()
         return True
 
