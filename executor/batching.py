@@ -29,7 +29,7 @@ from . import events as e
 from .batches.batch import Batch, batch_of, read_batch
 from .batches.examining import MARK, Examined, changed, examine
 from .batches.mending import mend_groups
-from .batches.raising import raised
+from .batches.raising import expect_of_all, raised
 from .batches.reopening import SourceAgain, describe, source_again
 from .batches.rows import AsideRow, Row, RowResult
 from .batches.running import BatchRuntime, answer_of_batch
@@ -90,6 +90,7 @@ class Batching(Driving):
         check_run_id(batch_id)
         rules = BatchRules() if rules is None else rules
         expect(BatchRules, rules, "the rules of the batch", "BatchRules(at_once=...) makes some")
+        expect_of_all(rules.budget)
         reserve, outputs = self.reserve(plan, rules), Outputs.of(results, failures, overwrite)
         outputs.leave_alone(getattr(self.journal, "path", None))
         examined = await self._examined(plan, rows, columns, constants)

@@ -362,9 +362,12 @@ def test_a_budget_that_nobody_can_keep_uses_up_no_approval() -> None:
     async def main() -> Batch:
         engine = Engine(world.tools, journal=journal, clock=now, dice=lambda: 0.5)
         approval = engine.approve(plan, batch=1, by="ada")
-        bounded = BatchRules(budget=Budget(tool_calls=10))
-        with pytest.raises(BadInput, match="nobody knows how much of it a row may use"):
-            await engine.run_batch(plan, rows(1), approval=approval, rules=bounded)
+        for budget, said in (
+            (Budget(tool_calls=10), "nobody knows how much of it a row may use"),
+            (Budget(tools={"pay": 1}), "calls by tool are bounded for each row, and not for a batch"),
+        ):
+            with pytest.raises(BadInput, match=said):
+                await engine.run_batch(plan, rows(1), approval=approval, rules=BatchRules(budget=budget))
         assert journal.runs() == []
         return await engine.run_batch(plan, rows(1), approval=approval)
 

@@ -8,7 +8,7 @@ from ...policies.errors import BadInput, expect
 from ...policies.policies import Budget
 from ..mind.batch import BatchState, affordable
 
-__all__ = ["raised"]
+__all__ = ["expect_of_all", "raised"]
 
 _BOUNDS = [name for name in Budget.model_fields if name != "tools"]
 
@@ -22,8 +22,7 @@ def raised(state: BatchState, budget: Budget | None, by: str) -> dict[str, Any] 
         _expect_some_left(state)
         return None
     expect(Budget, budget, "the budget of the batch", "Budget(tool_calls=...) makes one")
-    if budget.tools:
-        raise BadInput("calls by tool are bounded for each row, and not for a batch: Policies(budget=...)")
+    expect_of_all(budget)
     asked = {name: most for name in _BOUNDS if (most := getattr(budget, name)) is not None}
     if not asked:
         raise BadInput("a larger budget says of what: Budget(tool_calls=...)")
@@ -32,6 +31,15 @@ def raised(state: BatchState, budget: Budget | None, by: str) -> dict[str, Any] 
         _expect_larger(state, name, getattr(before, name), most)
     was = {name: getattr(before, name) for name in asked}
     return {"by": by, "was": was, "budget": before.model_copy(update=asked).model_dump(exclude_defaults=True)}
+
+
+def expect_of_all(budget: Budget) -> None:
+    """Raises `BadInput` for a bound that does not hold for all rows together."""
+    if budget.tools:
+        raise BadInput(
+            "calls by tool are bounded for each row, and not for a batch: Policies(budget=Budget(tools=...)); "
+            "a batch has bounds on tool_calls, model_calls, tokens, cost and seconds"
+        )
 
 
 def _expect_some_left(state: BatchState) -> None:
