@@ -42,7 +42,7 @@ from .hands.limits import Limiter
 from .hands.proposals import answer_of_planner, let_through
 from .hands.safe import Safe
 from .hands.telling import Listen, Said
-from .hands.threads import Threads
+from .hands.threads import Threads, breathe
 from .hands.turns import Turns, answering, in_turn
 from .journal.journal import Log
 from .mind.admission import admit, interrupted, out_of_time
@@ -145,10 +145,6 @@ class Host(NamedTuple):
 
 _LOG = logging.getLogger("foreplan")
 
-_BREATH = 0.005
-"""Seconds of busy loop after which tool threads get the interpreter for `_PAUSE` (measured: a hop waited up to 70 s)."""
-_PAUSE = 0.00005
-
 
 class Runtime:
     """One run, driven in this process."""
@@ -178,7 +174,6 @@ class Runtime:
         self._watchers = host.watchers
         self._readers = host.readers
         self._safe = host.safe
-        self._breath = time.perf_counter()
 
     # ------------------------------------------------------------------------------------------ driving
 
@@ -366,8 +361,8 @@ class Runtime:
             raise self.problem
         if call.tool.effect is not Effect.READS:
             await self._log.durable()
-        if self._tools is not None and self._tools.threaded:
-            await self._breathe()
+        if self._threads.used:
+            breathe()
 
     async def _entered(self, call: Call, member: Member | None = None) -> Result:
         """What the guard let in: authorize, secrets, bind, started, perform, leave. The one way to a tool.
@@ -402,7 +397,7 @@ class Runtime:
         """How the attempt is made, let by the host, with its secrets in hand; or how it ends without having begun."""
         if self._host.authorize is not None:
             seconds = self.state.policies.hook_timeout
-            refusal = await refusal_of(self._host.authorize, call, seconds, self._threads)
+            refusal = await refusal_of(self._host.authorize, call, seconds, self._threads, member)
             if refusal is not None:
                 return _unbegun(refusal)
         if call.tool.secret_refs:
@@ -472,13 +467,6 @@ class Runtime:
             if answer is not None and decision.about == "unknown" and decision.path == call.path:
                 self._decided(id_, answer)
                 return
-
-    async def _breathe(self) -> None:
-        """Give the tools in threads the interpreter for a moment, if that was long ago."""
-        now = time.perf_counter()
-        if now - self._breath > _BREATH:
-            self._breath = now
-            await anyio.sleep(_PAUSE)
 
     # ------------------------------------------------------------------------------------------ waits and questions
 

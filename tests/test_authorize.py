@@ -147,6 +147,23 @@ def test_no_answer_in_time_denies(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_an_answer_after_the_time_is_none(backend: str) -> None:
+    """A hook that does not let itself be cut off, and says yes then, has let nobody wait: the call is denied."""
+
+    async def late(attempt: Attempt) -> bool:
+        if attempt.tool == "pay":
+            try:
+                await anyio.sleep(11)
+            except BaseException:
+                return True
+        return True
+
+    run, paid, _ = ran(backend, late, run_in=run_virtual)
+    [(_, failure)] = run.failures
+    assert (failure.code, paid) == ("policy_unavailable", [])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_sync_hook_that_hangs_holds_up_nothing_but_its_call(backend: str) -> None:
     """It runs in a thread of its own: the loop goes on, siblings end, and its late yes is no yes."""
     release = threading.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -15,6 +16,7 @@ from support.virtual import BACKENDS, now, run_virtual
 from foreplan import Effect, Engine, MemoryJournal, Plan, Policies, Retry, tool
 from foreplan.executor.blocking import first_error
 from foreplan.executor.events import CallSettled, CallStarted, RunPaused
+from foreplan.executor.hands import threads
 from foreplan.executor.hands.crew import Member, crew_here
 
 READS = Effect.READS
@@ -270,3 +272,48 @@ def test_an_error_of_one_task_ends_the_others_and_is_raised(backend: str) -> Non
 
     assert run_virtual(backend, main) == pytest.approx(1)
     assert SEEN == ["ended"] * 3
+
+
+class Pulse:
+    """A clock that is set, and tells when somebody rests."""
+
+    def __init__(self) -> None:
+        self.now, self.rests = 100.0, 0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.rests += 1
+        self.now += seconds
+
+
+def test_a_busy_loop_rests_now_and_then_for_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For real, so that they get the interpreter; once in five milliseconds, however many runs there are."""
+    pulse = Pulse()
+    monkeypatch.setattr(threads, "time", pulse)
+    monkeypatch.setattr(threads, "_last", threading.local())
+    for _ in range(100):
+        threads.breathe()
+        pulse.now += 0.001
+    assert 16 <= pulse.rests <= 20
+
+
+@tool(effect=READS)
+def in_thread() -> str:
+    """Works in a thread."""
+    return "done"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_loop_without_threads_does_not_rest(monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """Only who has given work to a thread owes it a breath."""
+    pulse = Pulse()
+    monkeypatch.setattr(threads, "time", pulse)
+    monkeypatch.setattr(threads, "_last", threading.local())
+    chain = [{"id": "t", "tool": "in_thread"}] * others
+    chain += [{"id": f"s{i}", "tool": "sets", "after": ["t"] * others} for i in range(3)]
+    run = await Engine([sets, in_thread], policies=ONCE).run(Plan.model_validate({"steps": chain}))
+    assert run.ok
+    assert bool(pulse.rests) is bool(others)

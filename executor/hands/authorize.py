@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-import anyio
-
 from ...policies.effect import Effect
 from ...policies.failures import Failure, Kind
 from ...policies.permissions import Level, Principal
@@ -24,7 +22,7 @@ from ...registry.tools import Tool
 from ...registry.values import copy_plain
 from ..events import Path, path_text
 from ..mind.state import Call
-from .crew import absorb_cancel, cancelled
+from .crew import Member, TimeLimit, absorb_cancel
 from .threads import Threads
 
 __all__ = ["Attempt", "Authorize", "attempt_of", "refusal_of"]
@@ -73,20 +71,28 @@ def attempt_of(
 Authorize: TypeAlias = Callable[[Attempt], bool | str | Awaitable[bool | str]]
 
 
-async def refusal_of(hook: Authorize, call: Call, seconds: float, threads: Threads) -> Failure | None:
-    """Ask the hook; None where it permits. Raises only a cancellation from outside, and Ctrl-C."""
+async def refusal_of(
+    hook: Authorize, call: Call, seconds: float, threads: Threads, member: Member | None = None
+) -> Failure | None:
+    """Ask the hook; None where it permits. Raises only a cancellation from outside, and Ctrl-C.
+
+    `member`: the task is there for this attempt alone, and waits for nothing more where it is refused. An answer after the time
+    is none: what the hook did meanwhile, nobody waited for.
+    """
     said: object = None
+    limit = TimeLimit(seconds, member)
     try:
-        with anyio.move_on_after(seconds) as scope:
+        with limit:
             seen = attempt_of(call.tool, call.args, call.principal, call.run, call.path, call.attempt)
             said = await threads.ask(hook, seen)
-        if scope.cancelled_caught:
-            return _unavailable(call, f"`authorize` gave no answer within {seconds:g} s")
     except BaseException as error:
-        if cancelled() or isinstance(error, KeyboardInterrupt):
+        if limit.cut or isinstance(error, KeyboardInterrupt):
             raise
-        await absorb_cancel()
-        return _unavailable(call, f"`authorize` raised {type(error).__name__}", error)
+        if not limit.reached:
+            await absorb_cancel()
+            return _unavailable(call, f"`authorize` raised {type(error).__name__}", error)
+    if limit.reached:
+        return _unavailable(call, f"`authorize` gave no answer within {seconds:g} s")
     if said is True:
         return None
     if said is False or isinstance(said, str):

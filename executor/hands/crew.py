@@ -57,6 +57,12 @@ class TimeLimit:
         return cancelled() if self._task is None else self._task.cut
 
     @property
+    def reached(self) -> bool:
+        """Whether the time was up, whatever came of it. A task whose own scope it is then waits for nothing any more."""
+        assert self._scope is not None
+        return self._scope.cancel_called
+
+    @property
     def disturbed(self) -> bool:
         """Whether somebody may have cancelled the task as asyncio does it."""
         task = self._task.task if self._task is not None else None

@@ -273,8 +273,6 @@ class ToolHands:
         self._listen = listen
         self.cut: dict[Path, dict[str, float]] = {}
         """What attempts had counted that were cancelled from outside, until the runtime has told it."""
-        self.threaded = False
-        """Whether a sync tool was called: then the loop owes its threads a breath now and then."""
 
     def over(self) -> None:
         """The run is not driven any more: what comes late is of no use to it."""
@@ -358,7 +356,6 @@ class ToolHands:
         return teller
 
     def _job(self, bound: Bound) -> Job:
-        self.threaded = True
         function = self._guard.watched(bound.call, partial(_invoked, bound))
         return Job(function, lambda job: self._came_late(bound.call, job))
 
