@@ -361,8 +361,7 @@ class Runtime:
             raise self.problem
         if call.tool.effect is not Effect.READS:
             await self._log.durable()
-        if self._threads.used:
-            breathe()
+        breathe()
 
     async def _entered(self, call: Call, member: Member | None = None) -> Result:
         """What the guard let in: authorize, secrets, bind, started, perform, leave. The one way to a tool.

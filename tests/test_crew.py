@@ -293,27 +293,23 @@ def test_a_busy_loop_rests_now_and_then_for_its_threads(monkeypatch: pytest.Monk
     pulse = Pulse()
     monkeypatch.setattr(threads, "time", pulse)
     monkeypatch.setattr(threads, "_last", threading.local())
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
     for _ in range(100):
         threads.breathe()
         pulse.now += 0.001
     assert 16 <= pulse.rests <= 20
 
 
-@tool(effect=READS)
-def in_thread() -> str:
-    """Works in a thread."""
-    return "done"
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize("others", [0, 1])
-async def test_a_loop_without_threads_does_not_rest(monkeypatch: pytest.MonkeyPatch, others: int) -> None:
-    """Only who has given work to a thread owes it a breath."""
+async def test_a_loop_rests_only_where_there_are_other_threads(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """Those of tools, of a journal or of the host."""
     pulse = Pulse()
     monkeypatch.setattr(threads, "time", pulse)
     monkeypatch.setattr(threads, "_last", threading.local())
-    chain = [{"id": "t", "tool": "in_thread"}] * others
-    chain += [{"id": f"s{i}", "tool": "sets", "after": ["t"] * others} for i in range(3)]
-    run = await Engine([sets, in_thread], policies=ONCE).run(Plan.model_validate({"steps": chain}))
+    monkeypatch.setattr(threading, "active_count", lambda: 1 + others)
+    run = await Engine([sets], policies=ONCE).run(plan("sets", "sets"))
     assert run.ok
     assert bool(pulse.rests) is bool(others)

@@ -31,14 +31,15 @@ _last = threading.local()
 
 
 def breathe() -> None:
-    """Let tools in threads have the interpreter, if that was long ago: a loop that is busy with others is to call it often.
+    """Let other threads have the interpreter, tools and the host's own, if that was long ago: a busy loop is to call it often.
 
     The loop lets go of it at each of its turns, and has it back before another thread is awake. A thread asks for it only after
     it has waited 5 ms undisturbed, so with turns that are shorter it would wait until the loop rests (measured: 1 s and more).
     """
     now = time.perf_counter()
     if now - getattr(_last, "at", 0.0) > _BREATH:
-        time.sleep(_PAUSE)  # for real: where another task is ready, `anyio.sleep` is no rest
+        if threading.active_count() > 1:
+            time.sleep(_PAUSE)  # for real: where another task is ready, `anyio.sleep` is no rest
         _last.at = time.perf_counter()
 
 
@@ -92,8 +93,6 @@ class Threads:
         self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
-        self.used = False
-        """Whether any work was given to one: then a busy loop owes them a breath now and then."""
 
     async def ask(self, function: Callable[..., Any], *given: Any) -> Any:
         """What a function of the host says: a sync one in a thread, so that it holds up nobody and can be given up."""
@@ -121,7 +120,6 @@ class Threads:
         return job.value
 
     def _submit(self, job: Job) -> None:
-        self.used = True
         with self._lock:
             if self._idle:
                 self._idle -= 1
