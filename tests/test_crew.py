@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -313,3 +314,35 @@ async def test_a_loop_rests_only_where_there_are_other_threads(
     run = await Engine([sets], policies=ONCE).run(plan("sets", "sets"))
     assert run.ok
     assert bool(pulse.rests) is bool(others)
+
+
+PRESSED = """
+import anyio, gc
+from foreplan import Engine, Plan, Policies, tool
+
+@tool(effect="reads")
+async def press() -> int:
+    "Somebody presses Ctrl-C."
+    raise KeyboardInterrupt
+
+@tool(effect="reads")
+async def other() -> int:
+    "Works beside it."
+    try:
+        await anyio.sleep(1000)
+    finally:
+        print("ended")
+
+try:
+    steps = [{"id": name, "tool": name} for name in ("other", "press")]
+    Engine([press, other], policies=Policies(approve="never")).run_blocking(Plan.model_validate({"steps": steps}))
+except KeyboardInterrupt:
+    gc.collect()
+    print("stopped")
+"""
+
+
+def test_ctrl_c_in_a_task_ends_the_program_and_says_nothing_more() -> None:
+    """It goes straight to whoever runs the loop; the others end, and no task is left that nobody asked how it ended."""
+    ended = subprocess.run([sys.executable, "-P", "-c", PRESSED], capture_output=True, text=True, check=False)
+    assert (ended.stdout.split(), ended.stderr) == (["ended", "stopped"], "")

@@ -183,7 +183,7 @@ class _Tasks(Crew):
         self._scope = _scope_here()
         self._under_way: set[Member] = set()
         self._cut = False
-        self._errors: list[BaseException] = []
+        self._errors: list[Exception] = []
         self._none_left: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._next_due = math.inf
@@ -208,7 +208,9 @@ class _Tasks(Crew):
         except Exception as error:
             self.lose(member, error)
         except BaseException as error:
-            self.lose(member, None if isinstance(error, asyncio.CancelledError) else error)
+            if not isinstance(error, asyncio.CancelledError) and member.task is not None:
+                member.task.add_done_callback(_Task.exception)  # it leaves the loop by itself: Ctrl-C
+            self.lose(member, None)
             raise
         else:
             self._gone(member)  # at once: whoever is woken by what it did is not to find it here
@@ -219,8 +221,8 @@ class _Tasks(Crew):
         if self._none_left is not None and not self._under_way and not self._none_left.done():
             self._none_left.set_result(None)
 
-    def lose(self, member: Member, error: BaseException | None) -> None:
-        """It has failed with this error, or somebody else has cancelled it: the others are cancelled."""
+    def lose(self, member: Member, error: Exception | None) -> None:
+        """It has failed with this error, or is no more (Ctrl-C, or somebody else has cancelled it): the others are cancelled."""
         if error is not None:
             self._errors.append(error)
         self._gone(member)
