@@ -15,7 +15,7 @@ from support.journals import BEFORE_CHAINS, change
 
 from foreplan import Effect, Engine, Limits, Plan, Policies, Retry, Run, SqliteJournal, ask, tool
 from foreplan.executor.events import CallSettled, RunClosed
-from foreplan.executor.journal.records import from_text, hash_of, to_record, to_text
+from foreplan.executor.journal.records import from_text, hash_of, slowly, to_text
 from foreplan.executor.runtime import Answer
 from foreplan.policies.errors import JournalError
 
@@ -168,7 +168,7 @@ VALUES = st.recursive(
 def test_any_event_comes_back_whatever_is_apart(value: Any, most: int) -> None:
     """Whatever the size from which on a result is apart, the event is the same; text that is no UTF-8 included."""
     event = settled(3, value)
-    record = to_record(event, most)
+    record = slowly(event, most)
     assert from_text(record.data, record.apart.__getitem__) == event
     assert all(len(text) > most for text in record.apart.values())
     if not record.apart:

@@ -45,7 +45,6 @@ __all__ = [
     "next_tip",
     "quickly",
     "slowly",
-    "to_record",
     "to_text",
 ]
 
@@ -74,14 +73,8 @@ def to_text(event: Event) -> tuple[str, bytes]:
     return _written(encode(event)) if data is None else (data.decode(), data)
 
 
-def to_record(event: Event, most: int, personal: Personal | None = None) -> Record:
-    """The event with results of more than `most` bytes apart, and without personal values. Raises what `to_text` does."""
-    quick = quickly(event, most) if personal is None else None
-    return slowly(event, most, personal) if quick is None else Record(quick.decode(), quick, {})
-
-
 def slowly(event: Event, most: int, personal: Personal | None = None) -> Record:
-    """The same where `quickly` gives nothing, or too much to stand in the text."""
+    """The event with results of more than `most` bytes apart, and without personal values. Raises what `to_text` does."""
     document = encode(event) if personal is None else personal.hide(encode(event))
     text, data = _written(document)
     if len(data) <= most:
@@ -292,7 +285,7 @@ def from_text(
     whole: Callable[[bytes], bytes] | None = None,
     personal: Callable[[bytes], Any] | None = None,
 ) -> Event:
-    """The inverse of `to_text` and `to_record`; `whole` gives what stands apart, `personal` what is kept aside.
+    """The inverse of `to_text`, `quickly` and `slowly`; `whole` gives what stands apart, `personal` what is kept aside.
 
     pydantic's reader takes a third of the time, and refuses what is deeper than 200 levels and lone surrogates; then `json`
     says what there is to say. Raises `ValueError`, `KeyError`, `TypeError` or `RecursionError` for what no event is.
