@@ -346,3 +346,23 @@ def test_ctrl_c_in_a_task_ends_the_program_and_says_nothing_more() -> None:
     """It goes straight to whoever runs the loop; the others end, and no task is left that nobody asked how it ended."""
     ended = subprocess.run([sys.executable, "-P", "-c", PRESSED], capture_output=True, text=True, check=False)
     assert (ended.stdout.split(), ended.stderr) == (["ended", "stopped"], "")
+
+
+@tool(effect=READS)
+async def leaves_open() -> str:
+    """Enters a scope and does not leave it."""
+    anyio.CancelScope().__enter__()
+    return "done"
+
+
+def test_a_scope_that_a_tool_leaves_open_is_no_matter_of_the_run() -> None:
+    """Its call is done, and so are those beside and after it."""
+    steps = [{"id": "a", "tool": "leaves_open"}, {"id": "b", "tool": "four_of_five"}]
+    steps += [{"id": "c", "tool": "sets", "after": ["a"]}]
+
+    async def main() -> Any:
+        engine = Engine([leaves_open, four_of_five, sets], policies=ONCE, clock=now)
+        return await engine.run(Plan.model_validate({"steps": steps}))
+
+    run = run_virtual("asyncio", main)
+    assert (run.state, run["a"], run["b"]) == ("done", "done", "in time")

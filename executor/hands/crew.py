@@ -9,6 +9,7 @@ what it shields; one that fails, or that somebody else cancels, takes the others
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine
@@ -21,6 +22,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 __all__ = ["Crew", "Member", "TimeLimit", "absorb_cancel", "cancelled", "crew_here"]
+
+_LOG = logging.getLogger("foreplan")
 
 
 class Member:
@@ -201,12 +204,18 @@ class _Tasks(Crew):
         self, member: Member, function: Callable[..., Coroutine[Any, Any, None]], *args: Any
     ) -> None:
         member.entered = True
+        done = False
         assert member.scope is not None
         try:
             with member.scope:
                 await function(*args)
+                done = True
         except Exception as error:
-            self.lose(member, error)
+            if not done:
+                self.lose(member, error)
+            else:  # all is settled: a tool has left a scope of anyio open, which goes with its task
+                _LOG.warning("a tool left a cancel scope open, which ends with its task: %s", error)
+                self._gone(member)
         except BaseException as error:
             if not isinstance(error, asyncio.CancelledError) and member.task is not None:
                 member.task.add_done_callback(_Task.exception)  # it leaves the loop by itself: Ctrl-C
