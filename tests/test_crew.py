@@ -357,7 +357,7 @@ async def leaves_open() -> str:
 
 def test_a_scope_that_a_tool_leaves_open_is_no_matter_of_the_run() -> None:
     """Its call is done, and so are those beside and after it."""
-    steps = [{"id": "a", "tool": "leaves_open"}, {"id": "b", "tool": "four_of_five"}]
+    steps: list[dict[str, Any]] = [{"id": "a", "tool": "leaves_open"}, {"id": "b", "tool": "four_of_five"}]
     steps += [{"id": "c", "tool": "sets", "after": ["a"]}]
 
     async def main() -> Any:
